@@ -1,0 +1,117 @@
+#include "lathe/base/queue.h"
+
+#include <sys/mman.h>
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lathe/base/error.h"
+
+namespace lathe {
+
+namespace {
+
+constexpr unsigned kFlushSubnormals = 0x8040;  // MXCSR: FTZ and DAZ
+
+/// Page-aligned memory that costs nothing until it is touched.
+std::byte* map(i64 bytes) {
+  void* p = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) throw Error("cannot reserve {} bytes for kernel scratch", bytes);
+  madvise(p, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return static_cast<std::byte*>(p);
+}
+
+}  // namespace
+
+struct Queue::Pool {
+  std::vector<std::jthread> workers;
+  std::byte* memory = nullptr;
+  i64 bytes = 0;
+
+  // One job at a time. `generation` changes to start one; `left` counts workers still in it.
+  std::atomic<u32> generation{0};
+  std::atomic<int> left{0};
+  std::atomic<i64> next{0};
+  i64 pieces = 0;
+  Body body = nullptr;
+  const void* context = nullptr;
+  std::atomic<bool> stop{false};
+
+  void take_pieces(int worker) noexcept {
+    const unsigned saved = _mm_getcsr();
+    _mm_setcsr(saved | kFlushSubnormals);
+    for (i64 p = next.fetch_add(1, std::memory_order_relaxed); p < pieces;
+         p = next.fetch_add(1, std::memory_order_relaxed))
+      body(context, p, worker);
+    _mm_setcsr(saved);
+  }
+
+  void serve(int worker) noexcept {
+    u32 seen = 0;
+    for (;;) {
+      // Kernels follow one another within microseconds: look a little before sleeping.
+      for (int spin = 0; spin < 2000 && generation.load(std::memory_order_acquire) == seen; ++spin)
+        _mm_pause();
+      generation.wait(seen, std::memory_order_acquire);
+      seen = generation.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_relaxed)) return;
+      take_pieces(worker);
+      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_one();
+    }
+  }
+};
+
+Queue::Queue(int threads) : threads_(threads), pool_(nullptr) {
+  if (threads == 0) return;
+  auto pool = std::make_unique<Pool>();
+  pool->bytes = kSharedScratch + threads * kWorkerScratch;
+  pool->memory = map(pool->bytes);
+  pool_ = pool.get();
+  for (int w = 1; w < threads; ++w) pool->workers.emplace_back([p = pool_, w] { p->serve(w); });
+  pool.release();  // NOLINT: the destructor deletes it
+}
+
+Queue::~Queue() {
+  if (!pool_) return;
+  pool_->stop.store(true, std::memory_order_relaxed);
+  pool_->generation.fetch_add(1, std::memory_order_release);
+  pool_->generation.notify_all();
+  pool_->workers.clear();
+  munmap(pool_->memory, static_cast<std::size_t>(pool_->bytes));
+  delete pool_;
+}
+
+void Queue::run(i64 pieces, Body body, const void* context) noexcept {
+  CHECK(pool_, "a dry queue was asked to run {} pieces", pieces);
+  Pool& p = *pool_;
+  p.body = body;
+  p.context = context;
+  p.pieces = pieces;
+  p.next.store(0, std::memory_order_relaxed);
+  const bool alone = threads_ == 1 || pieces <= 1;
+  if (!alone) {
+    p.left.store(threads_ - 1, std::memory_order_relaxed);
+    p.generation.fetch_add(1, std::memory_order_release);
+    p.generation.notify_all();
+  }
+  p.take_pieces(0);
+  if (alone) return;
+  for (int spin = 0; spin < 2000 && p.left.load(std::memory_order_acquire) != 0; ++spin)
+    _mm_pause();
+  for (int l = p.left.load(std::memory_order_acquire); l != 0;
+       l = p.left.load(std::memory_order_acquire))
+    p.left.wait(l, std::memory_order_acquire);
+}
+
+std::byte* Queue::shared() const noexcept { return pool_->memory; }
+
+std::byte* Queue::scratch(int worker) const noexcept {
+  return pool_->memory + kSharedScratch + worker * kWorkerScratch;
+}
+
+}  // namespace lathe

@@ -1,0 +1,135 @@
+#pragma once
+// A run file: every section, every key, its default and its meaning.
+
+#include <string>
+#include <vector>
+
+#include "lathe/base/config.h"
+#include "lathe/model/config.h"
+
+namespace lathe::train {
+
+struct RunSection {
+  std::string folder = "runs/run";
+  i64 seed = 1;
+  i64 threads = 0;
+  std::string kernels = "auto";
+};
+
+struct DataSection {
+  std::string shards;
+};
+
+struct TrainSection {
+  i64 steps = 200;
+  i64 global_batch = 16;
+  i64 micro_batch = 4;
+  std::string recipe = "bf16";
+  std::string recompute = "none";
+  i64 checkpoint_every = 100;
+  i64 keep_checkpoints = 3;
+  i64 eval_every = 100;
+  i64 eval_sequences = 64;
+  std::string sample_prompt;
+  i64 sample_tokens = 64;
+};
+
+struct OptimizerSection {
+  std::string name = "adamw";
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+};
+
+struct ScheduleSection {
+  std::string name = "cosine";
+  i64 warmup = 0;
+  i64 decay = 0;
+  double min_ratio = 0.1;
+};
+
+struct RunConfig {
+  RunSection run;
+  DataSection data;
+  model::ModelConfig model;
+  TrainSection train;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+};
+
+template <class V>
+void visit(V& v, RunSection& c) {
+  v("folder", c.folder, "where the run's log, checkpoints and resolved configuration go");
+  v("seed", c.seed, "of initialisation, data order and sampling", at_least(0));
+  v("threads", c.threads, "worker threads; 0: every core this process may use", between(0, 1024));
+  v("kernels", c.kernels, "kernel table; auto: the best that this machine runs",
+    one_of({"auto", "ref", "avx2", "avx512", "avx512bf16", "amx"}));
+}
+template <class V>
+void visit(V& v, DataSection& c) {
+  v("shards", c.shards, "folder that `lathe data` wrote: tokenizer, training and held-out tokens");
+}
+template <class V>
+void visit(V& v, TrainSection& c) {
+  v("steps", c.steps, "optimizer steps of the whole run", at_least(1));
+  v("global_batch", c.global_batch, "sequences that one optimizer step sees", at_least(1));
+  v("micro_batch", c.micro_batch,
+    "sequences that go through the model at once: memory grows with it, results do not change",
+    at_least(1));
+  v("recipe", c.recipe, "number formats of products and of what lies between them",
+    one_of({"fp32", "bf16", "fp64"}));
+  v("recompute", c.recompute,
+    "what backward computes again rather than keeps: less memory, more time",
+    one_of({"none", "attention", "block"}));
+  v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; 0: only at the end",
+    at_least(0));
+  v("keep_checkpoints", c.keep_checkpoints, "newest checkpoints that are kept", at_least(1));
+  v("eval_every", c.eval_every, "steps between evaluations on held-out text; 0: only at the end",
+    at_least(0));
+  v("eval_sequences", c.eval_sequences,
+    "held-out sequences of one evaluation, always the same ones", at_least(1));
+  v("sample_prompt", c.sample_prompt,
+    "text that is continued at every evaluation and shown in the report");
+  v("sample_tokens", c.sample_tokens, "tokens of such a sample; 0: none", at_least(0));
+}
+template <class V>
+void visit(V& v, OptimizerSection& c) {
+  v("name", c.name, "update rule", one_of({"adamw"}));
+  v("lr", c.lr, "peak learning rate", between(0, 1e6));
+  v("beta1", c.beta1, "decay of the first moment", between(0, 0.999999999));
+  v("beta2", c.beta2, "decay of the second moment", between(0, 0.999999999));
+  v("eps", c.eps, "added to the root of the second moment", between(0, 1));
+  v("weight_decay", c.weight_decay,
+    "decoupled decay of matrices; never of gains, biases, positions", between(0, 1e3));
+  v("clip", c.clip, "largest global gradient norm; 0: no clipping", at_least(0));
+}
+template <class V>
+void visit(V& v, ScheduleSection& c) {
+  v("name", c.name, "learning rate over the run", one_of({"constant", "linear", "cosine", "wsd"}));
+  v("warmup", c.warmup, "steps of linear warm-up from 0", at_least(0));
+  v("decay", c.decay, "wsd: steps of the final linear decay; 0: a tenth of the run", at_least(0));
+  v("min_ratio", c.min_ratio, "final learning rate as a share of the peak", between(0, 1));
+}
+template <class V>
+void visit(V& v, RunConfig& c) {
+  v.section("run", c.run);
+  v.section("data", c.data);
+  v.section("model", c.model);
+  v.section("train", c.train);
+  v.section("optimizer", c.optimizer);
+  v.section("schedule", c.schedule);
+}
+
+/// Reads, fills in defaults that depend on the tokenizer (vocabulary), and checks across fields;
+/// every error names the key and its line.
+RunConfig read_run(const ConfigFile& file);
+
+/// The resolved configuration as TOML that reads back to the same values.
+std::string to_toml(const RunConfig& c);
+
+/// Every key with its default and meaning.
+std::vector<KeyDoc> reference();
+
+/// Hash of what decides a run's results (not folder, threads, kernels, micro_batch, recompute,
+/// steps' continuation or reporting): a run folder holding another one is refused.
+std::string results_hash(const RunConfig& c);
+
+}  // namespace lathe::train
