@@ -1,0 +1,95 @@
+#pragma once
+// Checkpoints: folders `checkpoints/step-00000050` of a run folder, each complete in itself, and a
+// file `checkpoints/latest` that names the one to go on from. docs/checkpoint.md describes them.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lathe/base/arena.h"
+#include "lathe/base/view.h"
+#include "lathe/model/config.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/optim/optimizer.h"
+#include "lathe/parallel/params.h"
+
+namespace lathe::train {
+
+/// What a checkpoint holds beside its tensors (state.json).
+struct CheckpointInfo {
+  i64 step = 0;        // optimizer steps done
+  i64 sequences = 0;   // drawn so far: the whole state of the loader
+  i64 tokens = 0;      // targets learned from so far
+  double seconds = 0;  // of training so far
+  i64 seed = 0;
+  std::string recipe, results_hash, tokenizer_hash;
+  model::ModelConfig model;  // resolved
+};
+
+/// All that one save writes. Nothing is kept after the call.
+struct CheckpointContents {
+  CheckpointInfo info;
+  const parallel::ParamSet& params;
+  std::vector<std::pair<std::string, Tensor>> state;  // of the optimizer
+  std::string config_toml;                            // resolved configuration
+  std::string tokenizer_path;                         // copied; empty: none
+};
+
+/// Writes a checkpoint of a run, moves `latest` to it, and then removes all but the newest `keep`.
+/// Returns its folder. On any failure throws Error, and the run folder is as it was before.
+std::string save_checkpoint(const std::string& run_folder, const CheckpointContents& c, i64 keep);
+
+/// Removes what a save that was cut short left behind.
+void remove_unfinished_checkpoints(const std::string& run_folder);
+
+enum class Pick : u8 { latest, previous };
+
+/// The folder of a checkpoint: `path` itself if it is one, else the one that the run folder `path`
+/// names as latest, or the newest one older than that. Empty when the run has none. Throws Error
+/// when `latest` is damaged or names nothing.
+std::string find_checkpoint(const std::string& path, Pick pick = Pick::latest);
+
+/// Makes the run go on from `checkpoint`, one of its own.
+void move_latest(const std::string& run_folder, const std::string& checkpoint);
+
+/// A checkpoint whose every file has been found to have the size and hash that its manifest names.
+class Checkpoint {
+ public:
+  /// Throws Error naming the first file that is missing, cut short or changed.
+  explicit Checkpoint(std::string folder);
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
+
+  const std::string& folder() const { return folder_; }
+  const CheckpointInfo& info() const { return info_; }
+  /// Empty when the checkpoint has none.
+  std::string tokenizer_path() const;
+
+  /// Fills every master. Throws Error naming the tensor when names, types or shapes differ.
+  void read_weights(parallel::ParamSet& p) const;
+  /// Fills every tensor of the optimizer's state, likewise.
+  void read_state(optim::Optimizer& o) const;
+
+ private:
+  struct Files;
+  std::string folder_;
+  CheckpointInfo info_;
+  std::unique_ptr<Files> files_;
+};
+
+/// A model for inference. The parameters are views of `weights`.
+struct LoadedModel {
+  CheckpointInfo info;
+  const numerics::Recipe* recipe;
+  std::string folder;          // the checkpoint's
+  std::string tokenizer_path;  // tokenizer.json inside it; empty: none
+  Arena weights;
+  parallel::ParamSet params;  // no gradients; call refresh_work before the first product
+};
+
+/// Reads the weights of a run folder's latest checkpoint, or of a checkpoint folder. Throws Error
+/// when there is none or when it is damaged.
+LoadedModel load_model(const std::string& path, Pick pick = Pick::latest);
+
+}  // namespace lathe::train
