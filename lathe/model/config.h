@@ -13,7 +13,8 @@ enum class Family : u8 { gpt2, llama };
 /// As read from [model]; 0 and -1 mean "the family's default" until resolve() has filled them in.
 struct ModelConfig {
   std::string family = "llama";
-  i64 vocab = 0;  // 0: the tokenizer's, rounded up to a multiple of 64
+  i64 vocab = 0;   // 0: the tokenizer's, rounded up to a multiple of 64
+  i64 tokens = 0;  // ids that occur: rows past them are padding, masked in loss; 0: all of vocab
   i64 layers = 4, width = 256, heads = 8;
   i64 kv_heads = 0;       // 0: heads
   i64 head_dim = 0;       // 0: width / heads
@@ -27,6 +28,8 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   double init_std = 0.02;  // projections into the residual stream: divided by sqrt(2 layers)
 
+  /// Columns of the logits that a token can have.
+  i64 known() const { return tokens > 0 ? tokens : vocab; }
   bool gpt2() const { return family == "gpt2"; }
   i64 qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
 };
@@ -36,6 +39,8 @@ void visit(V& v, ModelConfig& c) {
   v("family", c.family, "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU",
     one_of({"llama", "gpt2"}));
   v("vocab", c.vocab, "rows of the embedding; 0: the tokenizer's, up to a multiple of 64",
+    at_least(0));
+  v("tokens", c.tokens, "ids that occur, the rest of vocab being padding; 0: the tokenizer's",
     at_least(0));
   v("layers", c.layers, "blocks", at_least(1));
   v("width", c.width, "elements of a token's vector", at_least(1));

@@ -16,8 +16,8 @@ struct Ctx {
   Arena& temp;  // lives until the enclosing frame ends
 };
 
-/// One micro-batch. All (B, T), T being a multiple of 32: shorter contexts are padded by tokens of
-/// their own document without a target.
+/// One micro-batch. All (B, T), T being a multiple of 32: shorter contexts are padded by tokens
+/// without a target, each a document of its own.
 struct Batch {
   const i32* ids = nullptr;
   const i32* targets = nullptr;  // kernels::kNoTarget: no loss is asked for

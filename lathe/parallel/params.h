@@ -25,6 +25,7 @@ struct ParamSpec {
   Role role = Role::matrix;
   Shard shard = Shard::none;
   double init_std = 0;  // normal of this deviation; gains start at 1, biases at 0
+  bool lookup = false;  // only ever read by row, never by a product: needs no copy for products
 
   i64 size() const { return rows * cols; }
 };
