@@ -2,7 +2,6 @@
 // Checkpoints: folders `checkpoints/step-00000050` of a run folder, each complete in itself, and a
 // file `checkpoints/latest` that names the one to go on from. docs/checkpoint.md describes them.
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +36,8 @@ struct CheckpointContents {
 };
 
 /// Writes a checkpoint of a run, moves `latest` to it, and then removes all but the newest `keep`.
-/// Returns its folder. On any failure throws Error, and the run folder is as it was before.
+/// Returns its folder. On any failure throws Error; `latest` then names a whole checkpoint still,
+/// and nothing half-written is left.
 std::string save_checkpoint(const std::string& run_folder, const CheckpointContents& c, i64 keep);
 
 /// Removes what a save that was cut short left behind.
@@ -58,13 +58,11 @@ class Checkpoint {
  public:
   /// Throws Error naming the first file that is missing, cut short or changed.
   explicit Checkpoint(std::string folder);
-  ~Checkpoint();
-  Checkpoint(Checkpoint&&) noexcept;
 
   const std::string& folder() const { return folder_; }
   const CheckpointInfo& info() const { return info_; }
   /// Empty when the checkpoint has none.
-  std::string tokenizer_path() const;
+  const std::string& tokenizer_path() const { return tokenizer_path_; }
 
   /// Fills every master. Throws Error naming the tensor when names, types or shapes differ.
   void read_weights(parallel::ParamSet& p) const;
@@ -72,10 +70,8 @@ class Checkpoint {
   void read_state(optim::Optimizer& o) const;
 
  private:
-  struct Files;
-  std::string folder_;
+  std::string folder_, tokenizer_path_;
   CheckpointInfo info_;
-  std::unique_ptr<Files> files_;
 };
 
 /// A model for inference. The parameters are views of `weights`.

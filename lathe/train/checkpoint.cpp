@@ -1,0 +1,192 @@
+#include "lathe/train/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lathe/base/error.h"
+#include "lathe/base/file.h"
+#include "lathe/model/transformer.h"
+#include "lathe/train/checkpoint_names.h"
+#include "lathe/train/manifest.h"
+#include "lathe/train/model_json.h"
+#include "lathe/train/safetensors.h"
+
+namespace lathe::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kState = "optimizer.safetensors";
+constexpr const char* kInfo = "state.json";
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kTokenizer = "tokenizer.json";
+
+std::string to_text(const CheckpointInfo& i) {
+  Json j = Json::object();
+  j["step"] = i.step;
+  j["sequences"] = i.sequences;
+  j["tokens"] = i.tokens;
+  j["seconds"] = i.seconds;
+  j["seed"] = i.seed;
+  j["recipe"] = i.recipe;
+  j["results_hash"] = i.results_hash;
+  j["tokenizer_hash"] = i.tokenizer_hash;
+  j["model"] = to_json(i.model);
+  return j.dump(2) + "\n";
+}
+
+CheckpointInfo read_info(const std::string& path) {
+  CheckpointInfo i;
+  try {
+    const Json j = Json::parse(read_file(path));
+    i.step = j.at("step").get<i64>();
+    i.sequences = j.at("sequences").get<i64>();
+    i.tokens = j.at("tokens").get<i64>();
+    i.seconds = j.at("seconds").get<double>();
+    i.seed = j.at("seed").get<i64>();
+    i.recipe = j.at("recipe").get<std::string>();
+    i.results_hash = j.at("results_hash").get<std::string>();
+    i.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
+    i.model = model_from_json(j.at("model"), path);
+  } catch (const Json::exception& e) {
+    throw Error("not the state of a checkpoint: {}", e.what()).at(path);
+  }
+  return i;
+}
+
+NamedTensors masters(const parallel::ParamSet& p) {
+  NamedTensors all;
+  for (const parallel::Param& x : p.all()) all.emplace_back(x.spec.name, x.master);
+  return all;
+}
+
+void check_space(const std::string& folder, i64 need) {
+  const i64 left = free_disk(folder);
+  if (left >= 0 && left < need)
+    throw Error("a checkpoint of {} MB does not fit the {} MB left on the disk", need / 1'000'000,
+                left / 1'000'000)
+        .at(folder)
+        .hint("free some space, or lower train.keep_checkpoints");
+}
+
+/// Writes the files of a checkpoint one by one, noting each in the manifest.
+class Files {
+ public:
+  explicit Files(std::string folder) : folder_(std::move(folder)) {}
+
+  void write(const char* name, const std::string& text) {
+    FileWriter w(folder_ + "/" + name);
+    w.write(text);
+    finish(name, w);
+  }
+  void write(const char* name, const NamedTensors& tensors, i64 step) {
+    FileWriter w(folder_ + "/" + name);
+    write_safetensors(w, tensors, {{"format", "pt"}, {"step", std::to_string(step)}});
+    finish(name, w);
+  }
+  void write_manifest(i64 step) {
+    manifest_.step = step;
+    FileWriter w(folder_ + "/" + kManifestName);
+    w.write(train::to_text(manifest_));
+    w.finish();
+    sync_folder(folder_);
+  }
+
+ private:
+  void finish(const char* name, FileWriter& w) {
+    w.finish();
+    manifest_.files[name] = {w.written(), w.hash()};
+  }
+
+  std::string folder_;
+  Manifest manifest_;
+};
+
+void write_all(const std::string& folder, const CheckpointContents& c) {
+  NamedTensors state(c.state.begin(), c.state.end());
+  const NamedTensors weights = masters(c.params);
+  constexpr i64 kSmallFiles = 4'000'000;  // text, headers, blocks half filled
+  check_space(folder, tensor_bytes(weights) + tensor_bytes(state) + kSmallFiles);
+
+  Files files(folder);
+  files.write(kWeights, weights, c.info.step);
+  files.write(kState, state, c.info.step);
+  files.write(kInfo, to_text(c.info));
+  files.write(kConfig, c.config_toml);
+  if (!c.tokenizer_path.empty()) files.write(kTokenizer, read_file(c.tokenizer_path));
+  files.write_manifest(c.info.step);
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& run_folder, const CheckpointContents& c, i64 keep) {
+  const std::string all = checkpoints_folder(run_folder);
+  const std::string name = checkpoint_name(c.info.step);
+  const std::string temporary = all + "/" + kUnfinished + name;
+  const std::string target = all + "/" + name;
+  make_folders(all);
+  discard(temporary);
+  try {
+    make_folders(temporary);
+    write_all(temporary, c);
+    // Left over from a run that stopped before it could move `latest`, or found damaged.
+    if (read_latest(run_folder) != name) discard(target);
+    rename_durably(temporary, target);
+    move_latest(run_folder, target);
+  } catch (...) {
+    discard(temporary);
+    if (!is_latest(run_folder, name)) discard(target);
+    throw;
+  }
+  prune(run_folder, c.info.step, keep);
+  return target;
+}
+
+Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
+  const Manifest m = read_verified(folder_);
+  for (const char* name : {kWeights, kState, kInfo, kConfig})
+    if (!m.files.contains(name))
+      throw Error("the checkpoint's manifest does not name {}", name)
+          .at(folder_ + "/" + kManifestName);
+  if (m.files.contains(kTokenizer)) tokenizer_path_ = folder_ + "/" + kTokenizer;
+  info_ = read_info(folder_ + "/" + kInfo);
+}
+
+void Checkpoint::read_weights(parallel::ParamSet& p) const {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const parallel::Param& x : p.all()) all.emplace_back(x.spec.name, x.master);
+  SafeTensors(folder_ + "/" + kWeights).read_into(all, "the model");
+}
+
+void Checkpoint::read_state(optim::Optimizer& o) const {
+  SafeTensors(folder_ + "/" + kState).read_into(o.state(), "the optimizer");
+}
+
+LoadedModel load_model(const std::string& path, Pick pick) {
+  const std::string folder = find_checkpoint(path, pick);
+  if (folder.empty())
+    throw Error("there is no checkpoint")
+        .at(path)
+        .hint("name a run folder that `lathe train` has written a checkpoint to");
+  const Checkpoint c(folder);
+  model::check(c.info().model);
+  const numerics::Recipe& recipe = numerics::recipe(c.info().recipe);
+  const auto specs = model::param_specs(c.info().model);
+  Arena measuring("weights");
+  {
+    const parallel::ParamSet dry(specs, recipe, measuring, nullptr);
+  }
+  Arena weights("weights", measuring.peak());
+  parallel::ParamSet params(specs, recipe, weights, nullptr);
+  c.read_weights(params);
+  return {c.info(), &recipe, folder, c.tokenizer_path(), std::move(weights), std::move(params)};
+}
+
+}  // namespace lathe::train
