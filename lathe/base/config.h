@@ -32,7 +32,8 @@ inline Rule at_least(double min) { return {.min = min}; }
 inline Rule between(double min, double max) { return {.min = min, .max = max}; }
 inline Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
-/// A parsed file with its overrides: values by dotted key ("train.steps"), each with its line.
+/// A parsed file with its overrides: values by dotted key ("train.steps"), each with its line. An
+/// override's value is read as TOML; what is no TOML value, such as a bare word, is a string.
 class ConfigFile {
  public:
   /// Reads a TOML file; a syntax error throws Error with file and line.
@@ -45,9 +46,12 @@ class ConfigFile {
     std::variant<bool, i64, double, std::string> value;
     std::string file;  // or "--set"
     int line = 0;
+    std::string text;  // of an override: what stands behind '=', as typed
   };
   const Value* find(const std::string& key) const;
   const std::map<std::string, Value>& values() const { return values_; }
+  /// Tables of the file by dotted name, each with its line, even when they hold nothing.
+  const std::map<std::string, int>& sections() const { return sections_; }
   const std::string& path() const { return path_; }
 
   /// An Error located at the key's line (or at the file if the key is not set): for checks across
@@ -56,6 +60,7 @@ class ConfigFile {
 
  private:
   std::map<std::string, Value> values_;
+  std::map<std::string, int> sections_;
   std::string path_;
 };
 

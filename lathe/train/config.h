@@ -2,6 +2,7 @@
 // A run file: every section, every key, its default and its meaning.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/config.h"
@@ -128,8 +129,12 @@ std::string to_toml(const RunConfig& c);
 /// Every key with its default and meaning.
 std::vector<KeyDoc> reference();
 
-/// Hash of what decides a run's results (not folder, threads, kernels, micro_batch, recompute,
-/// steps' continuation or reporting): a run folder holding another one is refused.
+/// Every key that decides a run's results, with its value as TOML writes it: not the folder,
+/// threads, kernels, micro_batch, recompute, checkpoints, evaluation or samples; and train.steps
+/// only where the schedule looks at it (any but "constant").
+std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c);
+
+/// Hash of results_keys: a run folder holding another one is refused.
 std::string results_hash(const RunConfig& c);
 
 }  // namespace lathe::train

@@ -1,0 +1,167 @@
+#include "lathe/train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lathe/base/config.h"
+#include "lathe/base/config_visit.h"
+#include "lathe/base/error.h"
+#include "lathe/base/file.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/model/config.h"
+
+namespace lathe::train {
+
+namespace {
+
+/// Ids of the tokenizer beside the shards; 0 when there are no shards (a plan needs none).
+i64 tokenizer_ids(const ConfigFile& file, const RunConfig& c) {
+  const std::string& shards = c.data.shards;
+  if (shards.empty()) return 0;
+  if (exists(shards)) return data::read_shards_info(shards).vocab;
+  if (c.model.vocab > 0) return 0;
+  throw file.error_at(
+      "data.shards",
+      Error("data.shards = \"{}\" does not exist, and model.vocab is not set either", shards)
+          .hint("make it: lathe data TEXT… --vocab 4096 --out {}", shards));
+}
+
+/// The key that a message begins with: "model.heads = 12 does not divide …".
+std::string key_of(std::string_view message) {
+  return std::string(message.substr(0, message.find_first_of(" :")));
+}
+
+void check_model(const ConfigFile& file, const model::ModelConfig& m) {
+  try {
+    model::check(m);
+  } catch (const Error& e) {
+    throw file.error_at(key_of(e.what()), e);
+  }
+}
+
+std::string divisors(i64 n) {
+  constexpr i64 kMost = 4096;
+  std::vector<i64> d;
+  for (i64 i = 1; i <= std::min(n, kMost); ++i)
+    if (n % i == 0) d.push_back(i);
+  return fmt::format("{}", fmt::join(d, ", "));
+}
+
+void check_batch(const ConfigFile& file, const RunConfig& c) {
+  const TrainSection& t = c.train;
+  if (t.global_batch % t.micro_batch != 0)
+    throw file.error_at(file.find("train.micro_batch") ? "train.micro_batch" : "train.global_batch",
+                        Error("train.micro_batch = {} does not divide train.global_batch = {}",
+                              t.micro_batch, t.global_batch)
+                            .hint("use one of {}", divisors(t.global_batch)));
+  constexpr i64 kTokens = i64{1} << 40;
+  if (t.global_batch > kTokens / c.model.context)
+    throw file.error_at("train.global_batch",
+                        Error("train.global_batch = {} sequences of {} tokens are too many",
+                              t.global_batch, c.model.context)
+                            .hint("at most {}", kTokens / c.model.context));
+  constexpr i64 kSequences = i64{1} << 60;
+  if (t.steps > kSequences / t.global_batch)
+    throw file.error_at("train.steps", Error("train.steps = {} is too large", t.steps)
+                                           .hint("at most {}", kSequences / t.global_batch));
+}
+
+void check_schedule(const ConfigFile& file, const RunConfig& c) {
+  const ScheduleSection& s = c.schedule;
+  const i64 steps = c.train.steps;
+  if (s.warmup > steps)
+    throw file.error_at(
+        "schedule.warmup",
+        Error("schedule.warmup = {} is longer than train.steps = {}", s.warmup, steps)
+            .hint("use {} or less", steps));
+  if (s.name != "wsd" && s.decay > 0)
+    throw file.error_at(
+        "schedule.decay",
+        Error("schedule.decay = {} is for schedule \"wsd\", not \"{}\"", s.decay, s.name)
+            .hint("leave it out, or set schedule.name = \"wsd\""));
+  if (s.name == "wsd" && s.decay > steps - s.warmup)
+    throw file.error_at("schedule.decay",
+                        Error("schedule.decay = {} does not fit after {} steps of warm-up in {}",
+                              s.decay, s.warmup, steps)
+                            .hint("use {} or less", steps - s.warmup));
+}
+
+void check_recipe(const ConfigFile& file, RunConfig& c) {
+  if (c.train.recipe != "fp64") return;
+  if (c.run.kernels == "auto") c.run.kernels = "ref";
+  if (c.run.kernels != "ref")
+    throw file.error_at("run.kernels",
+                        Error("run.kernels = \"{}\" does not know recipe \"fp64\"", c.run.kernels)
+                            .hint("set run.kernels = \"ref\""));
+}
+
+void check_names(const ConfigFile& file, const RunConfig& c) {
+  if (c.run.folder.empty())
+    throw file.error_at(
+        "run.folder",
+        Error("run.folder is empty").hint("for example: run.folder = \"runs/first\""));
+}
+
+void resolve_schedule(RunConfig& c) {
+  if (c.schedule.name == "wsd" && c.schedule.decay == 0)
+    c.schedule.decay =
+        std::min(std::max<i64>(1, c.train.steps / 10), c.train.steps - c.schedule.warmup);
+}
+
+std::vector<std::pair<std::string, std::string>> all_values(const RunConfig& c) {
+  RunConfig copy = c;
+  Lister l;
+  visit(l, copy);
+  return l.values();
+}
+
+}  // namespace
+
+RunConfig read_run(const ConfigFile& file) {
+  RunConfig c;
+  Reader r(file);
+  visit(r, c);
+  r.finish();
+  check_names(file, c);
+  model::resolve(c.model, tokenizer_ids(file, c));
+  check_model(file, c.model);
+  check_batch(file, c);
+  check_schedule(file, c);
+  check_recipe(file, c);
+  resolve_schedule(c);
+  return c;
+}
+
+std::string to_toml(const RunConfig& c) { return lathe::to_toml(all_values(c)); }
+
+std::vector<KeyDoc> reference() {
+  RunConfig c;
+  Documenter d;
+  visit(d, c);
+  return d.keys();
+}
+
+std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c) {
+  static constexpr std::array<std::string_view, 11> kFree{
+      "run.folder",          "run.threads",          "run.kernels",
+      "train.recompute",     "train.micro_batch",    "train.checkpoint_every",
+      "train.eval_every",    "train.eval_sequences", "train.keep_checkpoints",
+      "train.sample_prompt", "train.sample_tokens"};
+  std::vector<std::pair<std::string, std::string>> keys = all_values(c);
+  std::erase_if(keys, [&](const auto& k) {
+    if (k.first == "train.steps") return c.schedule.name == "constant";
+    return std::find(kFree.begin(), kFree.end(), k.first) != kFree.end();
+  });
+  return keys;
+}
+
+std::string results_hash(const RunConfig& c) { return hash_hex(lathe::to_toml(results_keys(c))); }
+
+}  // namespace lathe::train
