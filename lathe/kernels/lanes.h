@@ -4,15 +4,29 @@
 // 8, 4, 2, 1. Whatever the width of the machine's registers, these are the same additions, so row
 // kernels are written once, as templates over a lane type, and give the same bits everywhere.
 //
-// A lane type L has: Scalar; load(p), load(p, n) from float, bf16 or double (n < 16: the rest is
-// zero), store(p), store(p, n) (bf16 rounds to nearest even), broadcast(s), arithmetic operators,
-// fma, min/max, select, comparisons giving Mask, sum() in the order above, and for exp what math.h
-// asks. Plain<S> is the one in plain C++, also for double and complex<double> (gradient checks by
-// complex step compare and select by the real part).
+// A lane type L has
+//   Scalar, Mask                  an element; sixteen truth values with & | !
+//   load(p), load(p, n)           from float or bf16; n < 16: the rest is zero and is not read
+//   store(p), store(p, n)         to float or bf16 (rounded to nearest even); only n are written
+//   broadcast(s), first(n)        sixteen times s; the mask of lanes below n
+//   + - * / unary- fma sqrt       each rounded once; fma(a, b, c) = a b + c
+//   < <= > >= == !=               giving Mask; false where either is NaN, save !=
+//   select(m, a, b)               m ? a : b
+//   min(a, b), max(a, b)          a < b ? a : b, a > b ? a : b: where either is NaN, b
+//   sum(), hmax(), lane0()        the fold above; the same fold with max; lane 0
+//   SquareSum                     sixteen f64 sums of squares: add(l), total()
+//   add_exponent, split           what exp and log need (math.h); only where kSingle
+// n may be All{} wherever it may be a number: then it is 16, known when compiling.
+//
+// Plain<S> is the one in plain C++, also for double and complex<double> (gradient checks by complex
+// step compare and select by the real part). It loads and stores double and complex as well.
 
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "lathe/base/view.h"
 
@@ -29,5 +43,198 @@ LATHE_INLINE bf16 to_bf16(float x) {
   if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<u16>((u >> 16) | 0x40u)};
   return {static_cast<u16>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 }
+
+/// Double to BF16 in one rounding: the float between is rounded to odd, which keeps every tie and
+/// every side of a tie apart.
+LATHE_INLINE bf16 to_bf16(double x) {
+  const float f = static_cast<float>(x);
+  u32 u = std::bit_cast<u32>(f);
+  const double back = f;
+  if (back == x || x != x) return to_bf16(f);
+  if ((u & 0x7fffffffu) == 0x7f800000u) return to_bf16(f);
+  const bool away = x > 0 ? back > x : back < x;
+  if (away) --u;
+  return to_bf16(std::bit_cast<float>(u | 1u));
+}
+
+/// All sixteen lanes, known when compiling.
+struct All {
+  constexpr operator i64() const { return kLanes; }  // NOLINT: implicit, as it stands for a number
+};
+
+/// Satisfied by what the top of this file describes.
+template <class L>
+concept Lanes = requires {
+  typename L::Scalar;
+  typename L::Mask;
+  L::kSingle;
+};
+
+LATHE_INLINE double real_part(double x) { return x; }
+LATHE_INLINE float real_part(float x) { return x; }
+LATHE_INLINE double real_part(const std::complex<double>& x) { return x.real(); }
+
+template <class S>
+struct Plain {
+  using Scalar = S;
+  static constexpr bool kSingle = std::is_same_v<S, float>;
+  struct Mask {
+    bool on[kLanes];
+    friend Mask operator&(const Mask& a, const Mask& b) {
+      return mask([&](i64 i) { return a.on[i] && b.on[i]; });
+    }
+    friend Mask operator|(const Mask& a, const Mask& b) {
+      return mask([&](i64 i) { return a.on[i] || b.on[i]; });
+    }
+    friend Mask operator!(const Mask& a) {
+      return mask([&](i64 i) { return !a.on[i]; });
+    }
+  };
+  S v[kLanes];
+
+  /// Lane i = f(i).
+  template <class F>
+  LATHE_INLINE static Plain each(const F& f) {
+    Plain r;
+    for (i64 i = 0; i < kLanes; ++i) r.v[i] = f(i);
+    return r;
+  }
+  template <class F>
+  LATHE_INLINE static Mask mask(const F& f) {
+    Mask m;
+    for (i64 i = 0; i < kLanes; ++i) m.on[i] = f(i);
+    return m;
+  }
+
+  template <class T>
+  static Plain load(const T* p, i64 n = kLanes) {
+    return each([&](i64 i) { return i < n ? read(p + i) : S{}; });
+  }
+  template <class T>
+  void store(T* p, i64 n = kLanes) const {
+    for (i64 i = 0; i < n; ++i) write(p + i, v[i]);
+  }
+  static Plain broadcast(S s) {
+    return each([&](i64) { return s; });
+  }
+  static Mask first(i64 n) {
+    return mask([&](i64 i) { return i < n; });
+  }
+
+  friend Plain operator+(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return a.v[i] + b.v[i]; });
+  }
+  friend Plain operator-(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return a.v[i] - b.v[i]; });
+  }
+  friend Plain operator*(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return a.v[i] * b.v[i]; });
+  }
+  friend Plain operator/(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return a.v[i] / b.v[i]; });
+  }
+  friend Plain operator-(const Plain& a) {
+    return each([&](i64 i) { return -a.v[i]; });
+  }
+  friend Plain fma(const Plain& a, const Plain& b, const Plain& c) {
+    return each([&](i64 i) {
+      if constexpr (std::is_floating_point_v<S>)
+        return std::fma(a.v[i], b.v[i], c.v[i]);
+      else
+        return a.v[i] * b.v[i] + c.v[i];
+    });
+  }
+  friend Plain sqrt(const Plain& a) {
+    return each([&](i64 i) { return std::sqrt(a.v[i]); });
+  }
+
+  friend Mask operator<(const Plain& a, const Plain& b) {
+    return mask([&](i64 i) { return real_part(a.v[i]) < real_part(b.v[i]); });
+  }
+  friend Mask operator<=(const Plain& a, const Plain& b) {
+    return mask([&](i64 i) { return real_part(a.v[i]) <= real_part(b.v[i]); });
+  }
+  friend Mask operator>(const Plain& a, const Plain& b) { return b < a; }
+  friend Mask operator>=(const Plain& a, const Plain& b) { return b <= a; }
+  friend Mask operator==(const Plain& a, const Plain& b) {
+    return mask([&](i64 i) { return real_part(a.v[i]) == real_part(b.v[i]); });
+  }
+  friend Mask operator!=(const Plain& a, const Plain& b) { return !(a == b); }
+  friend Plain select(const Mask& m, const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return m.on[i] ? a.v[i] : b.v[i]; });
+  }
+  friend Plain min(const Plain& a, const Plain& b) { return select(a < b, a, b); }
+  friend Plain max(const Plain& a, const Plain& b) { return select(a > b, a, b); }
+
+  S sum() const {
+    Plain t = *this;
+    for (i64 half = kLanes / 2; half > 0; half /= 2)
+      for (i64 i = 0; i < half; ++i) t.v[i] = t.v[i] + t.v[i + half];
+    return t.v[0];
+  }
+  S hmax() const {
+    Plain t = *this;
+    for (i64 half = kLanes / 2; half > 0; half /= 2)
+      for (i64 i = 0; i < half; ++i)
+        t.v[i] = real_part(t.v[i]) > real_part(t.v[i + half]) ? t.v[i] : t.v[i + half];
+    return t.v[0];
+  }
+  S lane0() const { return v[0]; }
+
+  struct SquareSum {
+    double acc[kLanes] = {};
+    void add(const Plain& x) {
+      for (i64 i = 0; i < kLanes; ++i) {
+        const double d = x.v[i];
+        acc[i] = std::fma(d, d, acc[i]);
+      }
+    }
+    double total() const { return Plain<double>::load(acc).sum(); }
+  };
+
+  /// p * 2^n, where t = n + kExponentShift: n is added to the exponent field.
+  friend Plain add_exponent(const Plain& p, const Plain& t)
+    requires kSingle
+  {
+    return each([&](i64 i) {
+      return std::bit_cast<float>(std::bit_cast<u32>(p.v[i]) + (std::bit_cast<u32>(t.v[i]) << 23));
+    });
+  }
+  /// x = mantissa * 2^exponent, mantissa in [sqrt(1/2), sqrt(2)); x positive and normal.
+  friend Plain split(const Plain& x, Plain& mantissa)
+    requires kSingle
+  {
+    Plain exponent;
+    for (i64 i = 0; i < kLanes; ++i) {
+      const u32 u = std::bit_cast<u32>(x.v[i]);
+      const i32 e = std::bit_cast<i32>(u - kRootHalfBits) >> 23;
+      exponent.v[i] = static_cast<float>(e);
+      mantissa.v[i] = std::bit_cast<float>(u - (std::bit_cast<u32>(e) << 23));
+    }
+    return exponent;
+  }
+  static constexpr u32 kRootHalfBits = 0x3f3504f3;  // of sqrt(1/2)
+
+ private:
+  // Through memcpy: a kernel may write one type over another (cross_entropy does).
+  template <class T>
+  LATHE_INLINE static S read(const T* p) {
+    T x;
+    std::memcpy(&x, p, sizeof x);
+    if constexpr (std::is_same_v<T, bf16>)
+      return S{to_float(x)};
+    else
+      return S{x};
+  }
+  template <class T>
+  LATHE_INLINE static void write(T* p, const S& s) {
+    T x;
+    if constexpr (std::is_same_v<T, bf16>)
+      x = to_bf16(s);
+    else
+      x = static_cast<T>(s);
+    std::memcpy(static_cast<void*>(p), &x, sizeof x);
+  }
+};
 
 }  // namespace lathe::kernels

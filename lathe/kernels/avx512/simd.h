@@ -1,0 +1,134 @@
+#pragma once
+// Sixteen lanes (lanes.h) as one AVX-512 register. For files of avx512/, avx512bf16/ and amx/ only.
+
+#include <immintrin.h>
+
+#include "lathe/kernels/lanes.h"
+
+namespace lathe::kernels {
+namespace {
+
+struct F16 {
+  using Scalar = float;
+  static constexpr bool kSingle = true;
+  struct Mask {
+    __mmask16 m;
+    LATHE_INLINE friend Mask operator&(Mask a, Mask b) { return {_kand_mask16(a.m, b.m)}; }
+    LATHE_INLINE friend Mask operator|(Mask a, Mask b) { return {_kor_mask16(a.m, b.m)}; }
+    LATHE_INLINE friend Mask operator!(Mask a) { return {_knot_mask16(a.m)}; }
+  };
+  __m512 v;
+
+  LATHE_INLINE static Mask first(i64 n) { return {static_cast<__mmask16>((1u << n) - 1)}; }
+  LATHE_INLINE static Mask first(All) { return {0xffff}; }
+
+  LATHE_INLINE static F16 load(const float* p, All = {}) { return {_mm512_loadu_ps(p)}; }
+  LATHE_INLINE static F16 load(const float* p, i64 n) {
+    return {_mm512_maskz_loadu_ps(first(n).m, p)};
+  }
+  LATHE_INLINE static F16 load(const bf16* p, All = {}) {
+    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  LATHE_INLINE static F16 load(const bf16* p, i64 n) {
+    return widen(_mm256_maskz_loadu_epi16(first(n).m, p));
+  }
+  LATHE_INLINE void store(float* p, All = {}) const { _mm512_storeu_ps(p, v); }
+  LATHE_INLINE void store(float* p, i64 n) const { _mm512_mask_storeu_ps(p, first(n).m, v); }
+  LATHE_INLINE void store(bf16* p, All = {}) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow());
+  }
+  LATHE_INLINE void store(bf16* p, i64 n) const {
+    _mm256_mask_storeu_epi16(p, first(n).m, narrow());
+  }
+  LATHE_INLINE static F16 broadcast(float s) { return {_mm512_set1_ps(s)}; }
+
+  LATHE_INLINE friend F16 operator+(F16 a, F16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+  LATHE_INLINE friend F16 operator-(F16 a, F16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  LATHE_INLINE friend F16 operator*(F16 a, F16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  LATHE_INLINE friend F16 operator/(F16 a, F16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+  LATHE_INLINE friend F16 operator-(F16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0F))}; }
+  LATHE_INLINE friend F16 fma(F16 a, F16 b, F16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+  LATHE_INLINE friend F16 sqrt(F16 a) { return {_mm512_sqrt_ps(a.v)}; }
+
+  LATHE_INLINE friend Mask operator<(F16 a, F16 b) {
+    return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)};
+  }
+  LATHE_INLINE friend Mask operator<=(F16 a, F16 b) {
+    return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)};
+  }
+  LATHE_INLINE friend Mask operator>(F16 a, F16 b) { return b < a; }
+  LATHE_INLINE friend Mask operator>=(F16 a, F16 b) { return b <= a; }
+  LATHE_INLINE friend Mask operator==(F16 a, F16 b) {
+    return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)};
+  }
+  LATHE_INLINE friend Mask operator!=(F16 a, F16 b) {
+    return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NEQ_UQ)};
+  }
+  LATHE_INLINE friend F16 select(Mask m, F16 a, F16 b) {
+    return {_mm512_mask_blend_ps(m.m, b.v, a.v)};
+  }
+  LATHE_INLINE friend F16 min(F16 a, F16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+  LATHE_INLINE friend F16 max(F16 a, F16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+
+  LATHE_INLINE float sum() const {
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    const __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
+  }
+  LATHE_INLINE float hmax() const {
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    const __m128 d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
+  }
+  LATHE_INLINE float lane0() const { return _mm512_cvtss_f32(v); }
+
+  struct SquareSum {
+    __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
+    LATHE_INLINE void add(F16 x) {
+      const __m512d a = _mm512_cvtps_pd(_mm512_castps512_ps256(x.v));
+      const __m512d b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x.v, 1));
+      low = _mm512_fmadd_pd(a, a, low);
+      high = _mm512_fmadd_pd(b, b, high);
+    }
+    LATHE_INLINE double total() const {
+      const __m512d e = _mm512_add_pd(low, high);
+      const __m256d q = _mm256_add_pd(_mm512_castpd512_pd256(e), _mm512_extractf64x4_pd(e, 1));
+      const __m128d d = _mm_add_pd(_mm256_castpd256_pd128(q), _mm256_extractf128_pd(q, 1));
+      return _mm_cvtsd_f64(_mm_add_sd(d, _mm_unpackhi_pd(d, d)));
+    }
+  };
+
+  LATHE_INLINE friend F16 add_exponent(F16 p, F16 t) {
+    return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p.v),
+                                                 _mm512_slli_epi32(_mm512_castps_si512(t.v), 23)))};
+  }
+  LATHE_INLINE friend F16 split(F16 x, F16& mantissa) {
+    const __m512i u = _mm512_castps_si512(x.v);
+    const __m512i root_half = _mm512_set1_epi32(Plain<float>::kRootHalfBits);
+    const __m512i e = _mm512_srai_epi32(_mm512_sub_epi32(u, root_half), 23);
+    mantissa.v = _mm512_castsi512_ps(_mm512_sub_epi32(u, _mm512_slli_epi32(e, 23)));
+    return {_mm512_cvtepi32_ps(e)};
+  }
+
+ private:
+  LATHE_INLINE static F16 widen(__m256i h) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+  }
+  LATHE_INLINE __m256i narrow() const {
+    const __m512i u = _mm512_castps_si512(v);
+    const __m512i top = _mm512_srli_epi32(u, 16);
+    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    // By the bits, not by a comparison of floats: those take subnormals for zero.
+    const __m512i magnitude = _mm512_and_si512(u, _mm512_set1_epi32(0x7fffffff));
+    const __mmask16 nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    const __m512i r =
+        _mm512_mask_or_epi32(_mm512_srli_epi32(up, 16), nan, top, _mm512_set1_epi32(0x40));
+    return _mm512_cvtepi32_epi16(r);
+  }
+};
+
+}  // namespace
+}  // namespace lathe::kernels
