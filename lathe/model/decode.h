@@ -1,0 +1,54 @@
+#pragma once
+// One token after another, with the keys and values of those before in a cache.
+
+#include <span>
+#include <vector>
+
+#include "lathe/base/arena.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/model/ctx.h"
+#include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
+
+namespace lathe::model {
+
+class Decoder {
+ public:
+  /// All it is given must outlive it, and t.take_state must have been called. Owns its cache.
+  Decoder(const Transformer& t, const kernels::Kernels& k, const numerics::Recipe& r, Queue& q);
+
+  /// Takes the next token of the text, an id below the vocabulary's size, and returns the logits
+  /// of the one after it: one for each id that the tokenizer knows, valid until the next call. Must
+  /// not be full.
+  std::span<const float> next(i32 token);
+
+  /// Tokens taken so far; the context holds no more once full.
+  i64 position() const { return position_; }
+  bool full() const { return position_ >= transformer_.config().context; }
+  /// Begins another text.
+  void reset() { position_ = 0; }
+
+ private:
+  struct Cache {
+    std::vector<Tensor> keys, values;  // of each block: (context, Hkv D)
+    Tensor logits;                     // (1, V) master type
+  };
+  static Cache take_cache(const ModelConfig& m, const numerics::Recipe& r, Arena& a);
+  static i64 cache_bytes(const ModelConfig& m, const numerics::Recipe& r);
+  static i64 scratch_bytes(const Transformer& t, const numerics::Recipe& r);
+  static void step(const Transformer& t, Ctx& c, const Cache& cache, const i32* token,
+                   i64 position);
+
+  const Transformer& transformer_;
+  const kernels::Kernels& kernels_;
+  const numerics::Recipe& recipe_;
+  Queue& queue_;
+  Arena memory_, scratch_;
+  Cache cache_;
+  std::vector<float> logits_;
+  i64 position_ = 0;
+};
+
+}  // namespace lathe::model
