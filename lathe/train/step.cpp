@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <thread>
+
+#include "lathe/base/cpu.h"
 
 namespace lathe::train {
 namespace {
@@ -54,8 +55,7 @@ Arenas Arenas::backed(const Footprint& f) {
 }
 
 int thread_count(const RunConfig& c) {
-  if (c.run.threads > 0) return static_cast<int>(c.run.threads);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return c.run.threads > 0 ? static_cast<int>(c.run.threads) : usable_cores();
 }
 
 Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas& a)

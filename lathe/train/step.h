@@ -79,6 +79,7 @@ class Trainer {
 
   parallel::ParamSet& params() { return params_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
+  const model::Transformer& transformer() const { return transformer_; }
 
  private:
   i64 fill(const data::Loader* loader, i64 first, i64 count);

@@ -1,0 +1,284 @@
+#include "lathe/train/loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lathe/base/error.h"
+#include "lathe/base/log.h"
+#include "lathe/base/queue.h"
+#include "lathe/data/loader.h"
+#include "lathe/data/tokenizer.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/train/checkpoint.h"
+#include "lathe/train/events.h"
+#include "lathe/train/peak.h"
+#include "lathe/train/progress.h"
+#include "lathe/train/run_folder.h"
+#include "lathe/train/runlog.h"
+#include "lathe/train/sampling.h"
+#include "lathe/train/step.h"
+#include "lathe/train/stop.h"
+
+namespace lathe::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Every `every` steps and at the last; 0: only then.
+bool due(i64 every, i64 step, i64 last) { return step == last || (every > 0 && step % every == 0); }
+
+/// The held-out part, if it holds a whole sequence.
+std::unique_ptr<data::Loader> held_out_loader(const RunConfig& c, const data::ShardsInfo& shards) {
+  if (shards.held_out_tokens <= c.model.context) return nullptr;
+  auto loader =
+      std::make_unique<data::Loader>(c.data.shards, data::Loader::Part::held_out, c.model.context,
+                                     c.model.known(), static_cast<u64>(c.run.seed));
+  return loader->sequences() > 0 ? std::move(loader) : nullptr;
+}
+
+/// Where a run's weights and state come from.
+CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& trainer,
+                       const data::ShardsInfo& shards) {
+  const Checkpoint checkpoint(folder);
+  checkpoint.read_weights(trainer.params());
+  checkpoint.read_state(trainer.optimizer());
+  trainer.refresh();
+  const CheckpointInfo& info = checkpoint.info();
+  if (info.results_hash != results_hash(c))
+    throw Error("the checkpoint belongs to a run with other settings")
+        .at(folder + "/config.toml")
+        .hint("use another folder: --set run.folder=…");
+  if (info.tokenizer_hash != shards.tokenizer_hash)
+    throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
+        .at(c.data.shards)
+        .hint("use another folder: --set run.folder=…");
+  return info;
+}
+
+/// A run between its steps.
+class Run {
+ public:
+  Run(const RunConfig& c, const Footprint& need, const LoopOptions& o);
+
+  Outcome go();
+
+ private:
+  void begin();
+  LogRecord step(i64 number);
+  void evaluate(LogRecord& r);
+  void write(const LogRecord& r);
+  void write_checkpoint();
+  void save();
+  void save_or_go_on();
+  void save_before_leaving();
+  Outcome stopped();
+
+  const RunConfig& c_;
+  const Footprint& need_;
+  const LoopOptions& options_;
+  RunFolder folder_;
+  StopSignal signal_;
+  const kernels::Kernels& k_;
+  Queue q_;
+  Arenas memory_;
+  Trainer trainer_;
+  data::ShardsInfo shards_;
+  data::Loader training_;
+  std::unique_ptr<data::Loader> held_out_;
+  std::optional<data::Tokenizer> tokenizer_;
+
+  double peak_ = 0;
+  CheckpointInfo at_;       // after the last step that was done
+  std::string checkpoint_;  // the newest
+  i64 saved_ = 0;           // its step
+  std::optional<RunLog> log_;
+  std::optional<EventFile> events_;
+  std::optional<Progress> progress_;
+};
+
+Run::Run(const RunConfig& c, const Footprint& need, const LoopOptions& o)
+    : c_(c),
+      need_(need),
+      options_(o),
+      folder_(c),
+      k_(kernels::select(c.run.kernels)),
+      q_(thread_count(c)),
+      memory_(Arenas::backed(need)),
+      trainer_(c, k_, q_, memory_),
+      shards_(data::read_shards_info(c.data.shards)),
+      training_(c.data.shards, data::Loader::Part::train, c.model.context, c.model.known(),
+                static_cast<u64>(c.run.seed)),
+      held_out_(held_out_loader(c, shards_)) {
+  if (c.train.sample_tokens > 0) tokenizer_ = data::Tokenizer::load(shards_.tokenizer_path);
+  at_.seed = c.run.seed;
+  at_.recipe = c.train.recipe;
+  at_.results_hash = results_hash(c);
+  at_.tokenizer_hash = shards_.tokenizer_hash;
+  at_.model = c.model;
+}
+
+void Run::begin() {
+  remove_unfinished_checkpoints(folder_.path());
+  checkpoint_ =
+      find_checkpoint(folder_.path(), options_.use_previous ? Pick::previous : Pick::latest);
+  if (checkpoint_.empty()) {
+    trainer_.init();
+  } else {
+    at_ = restore(c_, checkpoint_, trainer_, shards_);
+    if (options_.use_previous) move_latest(folder_.path(), checkpoint_);
+  }
+  saved_ = at_.step;
+  if (at_.step >= c_.train.steps) return;
+
+  peak_ = measure_peak(k_, numerics::recipe(c_.train.recipe), q_);
+  log_.emplace(folder_.file("log.jsonl"), at_.step);
+  events_.emplace(folder_.path(), at_.step);
+  write_run_json(folder_.file("run.json"), {.config = c_,
+                                            .footprint = need_,
+                                            .kernels = kernels::describe(k_),
+                                            .threads = q_.threads(),
+                                            .peak = peak_,
+                                            .first_step = at_.step + 1});
+  progress_.emplace(options_.people, at_.step + 1, c_.train.steps, need_.total());
+  progress_->say(
+      fmt::format("kernels {}, {} threads, {:.0f} GFLOP/s in products that stay in cache",
+                  kernels::describe(k_), q_.threads(), peak_ / 1e9));
+  progress_->say(fmt::format("{} sequences of training text, {} held out", training_.sequences(),
+                             held_out_ ? held_out_->sequences() : 0));
+  if (!checkpoint_.empty())
+    progress_->say(fmt::format("going on from {} at sequence {}", checkpoint_, at_.sequences));
+}
+
+Outcome Run::go() {
+  begin();
+  if (at_.step >= c_.train.steps) return {Outcome::How::was_finished, at_.step, checkpoint_};
+  try {
+    for (i64 n = at_.step + 1; n <= c_.train.steps; ++n) {
+      LogRecord r = step(n);
+      if (due(c_.train.eval_every, n, c_.train.steps)) evaluate(r);
+      write(r);
+      if (n == c_.train.steps) break;
+      if (signal_.received()) return stopped();
+      if (due(c_.train.checkpoint_every, n, c_.train.steps)) save_or_go_on();
+    }
+    save();
+  } catch (const DataLost&) {
+    save_before_leaving();
+    throw;
+  }
+  progress_->say(fmt::format("finished: {} steps, {}", at_.step, checkpoint_));
+  return {Outcome::How::finished, at_.step, checkpoint_};
+}
+
+LogRecord Run::step(i64 number) {
+  const Clock::time_point start = Clock::now();
+  const StepResult s = trainer_.step(number, &training_);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  at_.step = number;
+  at_.sequences = number * c_.train.global_batch;
+  at_.tokens += s.loss.tokens;
+  at_.seconds += seconds;
+  const auto flops = static_cast<double>(need_.step.product_flops + need_.step.attention_flops);
+  return {.step = number,
+          .loss = s.loss.mean(),
+          .grad_norm = s.grad_norm,
+          .lr = s.lr,
+          .tokens = at_.tokens,
+          .seconds = seconds,
+          .tokens_per_second = static_cast<double>(s.loss.tokens) / seconds,
+          .mfu = flops / seconds / peak_,
+          .rss = resident_bytes(),
+          .held_out_loss = std::nullopt,
+          .sample = std::nullopt};
+}
+
+void Run::evaluate(LogRecord& r) {
+  if (held_out_) {
+    const i64 sequences = std::min(c_.train.eval_sequences, held_out_->sequences());
+    const Loss loss = trainer_.evaluate(held_out_.get(), sequences);
+    if (!std::isfinite(loss.sum))
+      throw Error("step {}: the held-out loss is {}", r.step, loss.sum)
+          .hint("lower optimizer.lr; the last checkpoint is as it was");
+    if (loss.tokens > 0) r.held_out_loss = loss.mean();
+  }
+  if (tokenizer_)
+    r.sample = continue_prompt(c_, trainer_.transformer(), k_, numerics::recipe(c_.train.recipe),
+                               q_, *tokenizer_);
+}
+
+void Run::write(const LogRecord& r) {
+  if (!log_->add(r)) progress_->say("warning: the log cannot be written now; its lines are kept");
+  events_->add(r.step, {{"train/loss", r.loss},
+                        {"train/grad_norm", r.grad_norm},
+                        {"train/lr", r.lr},
+                        {"speed/tokens_per_second", r.tokens_per_second},
+                        {"speed/mfu", r.mfu},
+                        {"memory/rss", static_cast<double>(r.rss)}});
+  if (r.held_out_loss) events_->add(r.step, {{"held_out/loss", *r.held_out_loss}});
+  if (r.sample) events_->add_text(r.step, "sample", *r.sample);
+  if (options_.records) {
+    fmt::print(options_.records, "{}\n", to_json(r));
+    std::fflush(options_.records);
+  }
+  progress_->step(r);
+}
+
+void Run::write_checkpoint() {
+  checkpoint_ = save_checkpoint(folder_.path(),
+                                {.info = at_,
+                                 .params = trainer_.params(),
+                                 .state = trainer_.optimizer().state(),
+                                 .config_toml = to_toml(c_),
+                                 .tokenizer_path = shards_.tokenizer_path},
+                                c_.train.keep_checkpoints);
+  saved_ = at_.step;
+}
+
+void Run::save() {
+  trainer_.check_weights(at_.step);
+  write_checkpoint();
+}
+
+void Run::save_or_go_on() {
+  trainer_.check_weights(at_.step);
+  try {
+    write_checkpoint();
+  } catch (const Error& e) {
+    progress_->say(fmt::format(
+        "warning: NO CHECKPOINT was written at step {}; training goes on and "
+        "tries again at the next one{}\n{}",
+        at_.step, saved_ > 0 ? fmt::format(" (step {}'s is kept)", saved_) : "", e.report()));
+  }
+}
+
+void Run::save_before_leaving() {
+  if (at_.step == saved_) return;
+  try {
+    save();
+    progress_->say(fmt::format("the data can no longer be read; saved {}", checkpoint_));
+  } catch (const Error& e) {
+    progress_->say("warning: no checkpoint could be written\n" + e.report());
+  }
+}
+
+Outcome Run::stopped() {
+  save();
+  progress_->say(fmt::format("stopped after step {} of {}; saved {}; the same command goes on",
+                             at_.step, c_.train.steps, checkpoint_));
+  return {Outcome::How::stopped, at_.step, checkpoint_};
+}
+
+}  // namespace
+
+Outcome train(const RunConfig& c, const Footprint& need, const LoopOptions& o) {
+  return Run(c, need, o).go();
+}
+
+}  // namespace lathe::train

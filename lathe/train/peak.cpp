@@ -1,0 +1,61 @@
+#include "lathe/train/peak.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "lathe/base/arena.h"
+#include "lathe/base/rng.h"
+#include "lathe/numerics/format.h"
+
+namespace lathe::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+/// Random values: matrix hardware draws more power for them than for zeros, and slows down.
+void fill(const kernels::Kernels& k, Queue& q, const Tensor& x, const Tensor& random) {
+  const Rng rng{.seed = 0, .draw = Draw::rounding, .stream = 0};
+  for (i64 r = 0; r < x.rows; ++r)
+    for (i64 c = 0; c < x.cols; ++c) {
+      const double v = 2 * rng.uniform(static_cast<u64>(r * x.cols + c)) - 1;
+      if (random.type == DType::f64)
+        random.row<double>(r)[c] = v;
+      else
+        random.row<float>(r)[c] = static_cast<float>(v);
+    }
+  k.pointwise.convert(q, x, random);
+}
+
+}  // namespace
+
+double measure_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
+                    double seconds) {
+  const numerics::Format format = recipe.forward.a.format;
+  const DType type = numerics::info(format).storage;
+  const Clock::time_point start = Clock::now();
+  double best = 0;
+  // From small to large, so that a slow table ends early and a fast one reaches its stride.
+  for (i64 n = 64; n <= 512; n *= 2) {
+    const i64 k_dim = 2 * n;
+    Arena memory("peak", (3 * n * k_dim + n * n) * size_of(DType::f64) + 4 * Arena::kAlign);
+    const Tensor a = memory.take("a", type, n, k_dim), b = memory.take("b", type, n, k_dim);
+    const Tensor c = memory.take("c", recipe.master, n, n);
+    fill(k, q, a, memory.take("random", recipe.master, n, k_dim));
+    k.pointwise.convert(q, b, a);
+    const double flops = 2.0 * static_cast<double>(n * n * k_dim);
+    const double share = n == 512 ? seconds : seconds / 8;
+    for (const Clock::time_point from = Clock::now(); best == 0 || since(from) < share;) {
+      const Clock::time_point t = Clock::now();
+      k.gemm.product(q, c, {.data = a, .format = format}, {.data = b, .format = format}, {});
+      best = std::max(best, flops / since(t));
+    }
+    if (since(start) > seconds) break;
+  }
+  return best;
+}
+
+}  // namespace lathe::train

@@ -1,0 +1,132 @@
+#include "lathe/train/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "lathe/base/error.h"
+#include "lathe/base/file.h"
+#include "lathe/base/version.h"
+
+namespace lathe::train {
+namespace {
+
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kLock = "lock";
+
+std::string text_of(const ConfigFile::Value* v) {
+  if (!v) return "unset";
+  return std::visit([](const auto& x) { return fmt::format("{}", x); }, v->value);
+}
+
+/// "train.steps (200 there, 300 now)" for each key that results depend on.
+std::vector<std::string> differing_keys(const std::string& old_path, const RunConfig& now) {
+  const ConfigFile old = ConfigFile::read(old_path);
+  const ConfigFile fresh = ConfigFile::parse(to_toml(now), old_path);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : results_keys(now)) {
+    const std::string there = text_of(old.find(key)), here = text_of(fresh.find(key));
+    if (there != here) keys.push_back(fmt::format("{} ({} there, {} now)", key, there, here));
+  }
+  return keys;
+}
+
+/// Throws unless the folder is empty but for what a start that was cut short leaves.
+void check_unused(const std::string& folder) {
+  std::error_code e;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, e)) {
+    const std::string name = entry.path().filename().string();
+    if (name != kLock && !name.starts_with(kConfig))
+      throw Error("run.folder = \"{}\" holds other things than a run, such as {}", folder, name)
+          .hint("use a new folder: --set run.folder={}/run", folder);
+  }
+}
+
+/// Whether anything would be lost if the folder were given to another run.
+bool has_results(const std::string& folder) {
+  std::error_code e;
+  const auto log = std::filesystem::file_size(folder + "/log.jsonl", e);
+  return (!e && log > 0) || exists(folder + "/checkpoints/latest");
+}
+
+int lock_folder(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) throw Error("cannot write to the run folder: {}", std::strerror(errno)).at(path);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const int error_number = errno;
+  close(fd);
+  // A file system without locks is no reason not to train.
+  if (error_number != EWOULDBLOCK) return -1;
+  throw Error("another process is training in this folder")
+      .at(path)
+      .hint("wait for it, stop it, or use another folder: --set run.folder=…");
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
+  make_folders(path_);
+  lock_ = lock_folder(file(kLock));
+  try {
+    const std::string config = file(kConfig);
+    if (!exists(config)) {
+      check_unused(path_);
+    } else if (const auto keys = differing_keys(config, c); !keys.empty() && has_results(path_)) {
+      throw Error("run.folder = \"{}\" belongs to a run with other settings: {}", path_,
+                  fmt::join(keys, ", "))
+          .at(config)
+          .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
+                path_);
+    }
+    write_atomically(config, to_toml(c));
+  } catch (...) {
+    if (lock_ >= 0) close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) close(lock_);
+}
+
+void write_run_json(const std::string& path, const RunFacts& f) {
+  using Json = nlohmann::ordered_json;
+  Json j = Json::object();
+  j["lathe_version"] = kVersion;
+  j["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  j["first_step"] = f.first_step;
+  j["results_hash"] = results_hash(f.config);
+  j["recipe"] = f.config.train.recipe;
+  j["kernels"] = f.kernels;
+  j["threads"] = f.threads;
+  j["parameters"] = f.footprint.parameters;
+  j["tokens_per_step"] = f.footprint.tokens_per_step;
+  const Work& w = f.footprint.step;
+  j["flops_per_step"] = w.product_flops + w.attention_flops;
+  j["product_flops"] = w.product_flops;
+  j["attention_flops"] = w.attention_flops;
+  j["other_flops"] = w.other_flops;
+  j["peak_flops"] = f.peak;
+  j["peak_about"] = "best rate of products of this recipe whose operands stay in cache, at start";
+  j["memory_total"] = f.footprint.total();
+  j["memory"] = Json::array();
+  for (const Footprint::Part& p : f.footprint.parts) {
+    Json names = Json::object();
+    for (const auto& [name, bytes] : p.by_name) names[name] = bytes;
+    j["memory"].push_back({{"name", p.name}, {"bytes", p.bytes}, {"by_name", names}});
+  }
+  write_atomically(path, j.dump(2) + "\n");
+}
+
+}  // namespace lathe::train

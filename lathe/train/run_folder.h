@@ -1,0 +1,43 @@
+#pragma once
+// The folder of a run: whose it is, and that only one process trains in it.
+
+#include <string>
+
+#include "lathe/base/queue.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
+
+namespace lathe::train {
+
+/// A run's folder, locked for as long as this lives.
+class RunFolder {
+ public:
+  /// Makes the folder or finds in it the same run, and writes config.toml. Throws Error when
+  /// another process trains in it, when it belongs to a run with other results (naming the keys
+  /// that differ), or when it holds something else.
+  explicit RunFolder(const RunConfig& c);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+  int lock_ = -1;
+};
+
+/// What is known when training starts; run.json holds it for the report.
+struct RunFacts {
+  const RunConfig& config;
+  const Footprint& footprint;
+  std::string kernels;  // kernels::describe
+  int threads = 0;
+  double peak = 0;  // operations per second
+  i64 first_step = 1;
+};
+
+void write_run_json(const std::string& path, const RunFacts& f);
+
+}  // namespace lathe::train
