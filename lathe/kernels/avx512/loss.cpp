@@ -1,0 +1,10 @@
+#include "lathe/kernels/avx512/simd.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/loss_rows.h"
+#include "lathe/kernels/tables.h"
+
+namespace lathe::kernels::avx512_impl {
+
+void add_loss(Kernels& k) { set_loss<F16>(k.loss); }
+
+}  // namespace lathe::kernels::avx512_impl
