@@ -1,0 +1,82 @@
+#include "lathe/plan/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lathe/base/error.h"
+#include "lathe/base/units.h"
+#include "lathe/base/view.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
+
+namespace lathe::plan {
+
+namespace {
+
+/// Divisors of the global batch up to the configured micro-batch, ascending.
+std::vector<i64> micro_batches(const train::RunConfig& c) {
+  std::vector<i64> d;
+  for (i64 i = 1; i <= c.train.micro_batch; ++i)
+    if (c.train.global_batch % i == 0) d.push_back(i);
+  return d;
+}
+
+i64 needed(const train::RunConfig& c) { return train::measure(c).total() + kProcessBytes; }
+
+/// The largest of these micro-batches that fits: memory grows with the micro-batch.
+std::optional<Fit> largest_fit_of(train::RunConfig c, const std::vector<i64>& sizes, i64 bytes) {
+  std::optional<Fit> best;
+  std::size_t low = 0, high = sizes.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    c.train.micro_batch = sizes[middle];
+    const i64 need = needed(c);
+    if (need <= bytes) {
+      best = Fit{sizes[middle], c.train.recompute, need};
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<Fit> largest_fit(const train::RunConfig& c, i64 bytes) {
+  static constexpr std::array<const char*, 3> kStronger{"none", "attention", "block"};
+  const std::vector<i64> sizes = micro_batches(c);
+  train::RunConfig trial = c;
+  const auto* from = std::find(kStronger.begin(), kStronger.end(), c.train.recompute);
+  for (const auto* r = from; r != kStronger.end(); ++r) {
+    trial.train.recompute = *r;
+    if (const std::optional<Fit> fit = largest_fit_of(trial, sizes, bytes)) return fit;
+  }
+  return std::nullopt;
+}
+
+void check_memory(const train::RunConfig& c, const train::Footprint& f, const Memory& m) {
+  const i64 have = m.usable(), need = f.total() + kProcessBytes;
+  if (have < 0 || need <= have) return;
+  Error e("not enough memory: this run needs {}, and {} can be had ({})", bytes_text(need),
+          bytes_text(have), m.limited_by());
+  if (const std::optional<Fit> fit = largest_fit(c, have)) {
+    std::string set = fmt::format("--set train.micro_batch={}", fit->micro_batch);
+    if (fit->recompute != c.train.recompute)
+      set += fmt::format(" --set train.recompute={}", fit->recompute);
+    throw e.hint("{} fits: {}, and the same results", set, bytes_text(fit->bytes));
+  }
+  train::RunConfig least = c;
+  least.train.micro_batch = 1;
+  least.train.recompute = "block";
+  throw e.hint(
+      "even train.micro_batch = 1 with train.recompute = \"block\" needs {}: use a smaller model, "
+      "a "
+      "shorter model.context or a larger machine",
+      bytes_text(needed(least)));
+}
+
+}  // namespace lathe::plan
