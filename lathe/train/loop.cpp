@@ -72,6 +72,7 @@ class Run {
  private:
   void begin();
   LogRecord step(i64 number);
+  double held_out_loss(i64 step);
   void evaluate(LogRecord& r);
   void write(const LogRecord& r);
   void write_checkpoint();
@@ -199,15 +200,22 @@ LogRecord Run::step(i64 number) {
           .sample = std::nullopt};
 }
 
+double Run::held_out_loss(i64 step) {
+  const i64 sequences = std::min(c_.train.eval_sequences, held_out_->sequences());
+  const Loss loss = trainer_.evaluate(held_out_.get(), sequences);
+  if (loss.tokens == 0 || !std::isfinite(loss.sum))
+    throw Error("step {}: the held-out loss is {}, over {} tokens", step, loss.sum, loss.tokens)
+        .hint("lower optimizer.lr or look at the held-out text; the last checkpoint is as it was");
+  return loss.mean();
+}
+
 void Run::evaluate(LogRecord& r) {
-  if (held_out_) {
-    const i64 sequences = std::min(c_.train.eval_sequences, held_out_->sequences());
-    const Loss loss = trainer_.evaluate(held_out_.get(), sequences);
-    if (!std::isfinite(loss.sum))
-      throw Error("step {}: the held-out loss is {}", r.step, loss.sum)
-          .hint("lower optimizer.lr; the last checkpoint is as it was");
-    if (loss.tokens > 0) r.held_out_loss = loss.mean();
-  }
+  if (held_out_) try {
+      r.held_out_loss = held_out_loss(r.step);
+    } catch (const DataLost&) {
+      write(r);  // of a step that counts: the checkpoint that follows holds it
+      throw;
+    }
   if (tokenizer_)
     r.sample = continue_prompt(c_, trainer_.transformer(), k_, numerics::recipe(c_.train.recipe),
                                q_, *tokenizer_);
