@@ -37,7 +37,7 @@ std::string count_text(double count) { return scaled(count, ""); }
 std::string grouped(i64 n) {
   std::string s = fmt::format("{}", n);
   const std::size_t first = n < 0 ? 1 : 0;
-  for (std::size_t i = s.size(); i > first + 3;) s.insert(i -= 3, ",");
+  for (std::size_t i = s.size(); i > first + 3;) s.insert(i -= 3, 1, ',');
   return s;
 }
 
