@@ -1,10 +1,11 @@
 #include "lathe/train/sampling.h"
 
-#include <span>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "lathe/model/decode.h"
+#include "lathe/model/generate.h"
 #include "lathe/model/sampler.h"
 
 namespace lathe::train {
@@ -14,21 +15,16 @@ std::string continue_prompt(const RunConfig& c, const model::Transformer& t,
                             const data::Tokenizer& tokenizer) {
   std::vector<i32> prompt = tokenizer.encode(c.train.sample_prompt);
   if (prompt.empty()) prompt.push_back(tokenizer.end_of_text());
+  prompt.resize(std::min(prompt.size(), static_cast<std::size_t>(c.model.context)));
 
   model::Decoder decoder(t, k, recipe, q);
-  const model::Sampling sampling{.seed = static_cast<u64>(c.run.seed)};
-  std::span<const float> logits;
-  for (const i32 id : prompt)
-    if (!decoder.full()) logits = decoder.next(id);
-
   std::vector<i32> text;
-  while (static_cast<i64>(text.size()) < c.train.sample_tokens) {
-    const i32 id = model::pick(logits, sampling, decoder.position());
-    if (id == tokenizer.end_of_text()) break;
-    text.push_back(id);
-    if (decoder.full()) break;
-    logits = decoder.next(id);
-  }
+  model::generate(decoder, prompt, c.train.sample_tokens, {.seed = static_cast<u64>(c.run.seed)},
+                  [&](i32 id) {
+                    if (id == tokenizer.end_of_text()) return false;
+                    text.push_back(id);
+                    return true;
+                  });
   return tokenizer.decode(text);
 }
 
