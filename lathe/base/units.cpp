@@ -35,9 +35,13 @@ std::string bytes_text(i64 bytes) { return scaled(static_cast<double>(bytes), "B
 std::string count_text(double count) { return scaled(count, ""); }
 
 std::string grouped(i64 n) {
-  std::string s = fmt::format("{}", n);
-  const std::size_t first = n < 0 ? 1 : 0;
-  for (std::size_t i = s.size(); i > first + 3;) s.insert(i -= 3, 1, ',');
+  const std::string digits = fmt::format("{}", n);
+  std::string s;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const bool first = i == 0 || (i == 1 && n < 0);
+    if (!first && (digits.size() - i) % 3 == 0) s += ',';
+    s += digits[i];
+  }
   return s;
 }
 
