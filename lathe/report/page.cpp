@@ -141,21 +141,14 @@ std::string figures(const RunRecord& r) {
 std::string samples(const RunRecord& r) {
   if (r.samples.empty()) return {};
   std::string out = "<h2>What it writes</h2>\n";
-  if (!r.prompt.empty())
-    out += fmt::format("<p class=\"small\">Each sample continues: <em>{}</em></p>\n",
-                       escape(r.prompt));
   // The newest, and a few on the way there: enough to watch it learn.
   std::vector<std::size_t> shown;
   const std::size_t n = r.samples.size();
   for (std::size_t i = 0; i < std::min<std::size_t>(n, 5); ++i)
     shown.push_back(n <= 5 ? n - 1 - i : (n - 1) * (4 - i) / 4);
   for (const std::size_t i : shown) {
-    std::string_view text = r.samples[i].text;
-    const bool begins = !r.prompt.empty() && text.starts_with(r.prompt);
-    if (begins) text.remove_prefix(r.prompt.size());
-    out += fmt::format(
-        "<p class=\"small\">after step {}</p><blockquote>{}{}</blockquote>\n", r.samples[i].step,
-        begins ? fmt::format("<b>{}</b>", escape(r.prompt)) : std::string(), escape(text));
+    out += fmt::format("<p class=\"small\">after step {}</p><blockquote><b>{}</b>{}</blockquote>\n",
+                       r.samples[i].step, escape(r.prompt), escape(r.samples[i].text));
   }
   return out;
 }

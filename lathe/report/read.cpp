@@ -11,12 +11,13 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
+#include "lathe/report/format.h"
 
 namespace lathe::report {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 double number(const Json& object, const char* key) {
   const auto it = object.find(key);
@@ -95,7 +96,10 @@ void read_facts(RunRecord& r, const std::string& path) {
   for (const auto& [key, value] : j.items()) {
     if (key == "memory" && value.is_structured()) read_memory(r, value);
     if (value.is_string()) r.facts.emplace_back(key, value.get<std::string>());
-    if (value.is_number() || value.is_boolean()) r.facts.emplace_back(key, value.dump());
+    if (value.is_boolean()) r.facts.emplace_back(key, value.dump());
+    if (!value.is_number() || key.starts_with("memory")) continue;
+    const double v = value.get<double>();
+    r.facts.emplace_back(key, v < 1e5 ? value.dump() : count(v));
   }
   r.parameters = number(j, "parameters");
   r.flops_per_step = number(j, "flops_per_step");

@@ -86,13 +86,13 @@ TEST(Page, AsksForNothingFromOutside) {
 TEST(Page, EscapesAllThatItIsGiven) {
   RunRecord r = run_of(3);
   r.prompt = "<prompt>";
-  r.samples.push_back({3, "<prompt> said <b>"});
+  r.samples.push_back({3, " said <i>"});
   r.config = "x = \"</pre><script>\"";
   r.facts = {{"<key>", "<value>"}};
   r.memory = {{"<part>", 5}};
   const std::string out = page(r);
   for (const char* raw :
-       {"<prompt>", "said <b>", "</pre><script>", "<key>", "<value>", "<part>", "<tiny>"})
+       {"<prompt>", "said <i>", "</pre><script>", "<key>", "<value>", "<part>", "<tiny>"})
     EXPECT_EQ(out.find(raw), std::string::npos) << raw;
   EXPECT_NE(out.find("&lt;value&gt;"), std::string::npos);
 }
