@@ -1,0 +1,232 @@
+#pragma once
+// How a product is cut up, whatever multiplies. Both operands are packed into the queue's shared
+// scratch as strips: kLanes vectors side by side, in groups of 32 of the summed dimension, each
+// group laid out as the back end's inner loop reads it. Then c is computed in blocks, each by one
+// worker, which holds the block's sums in its own scratch while it walks down the summed dimension.
+//
+// What does not fit into the scratch is taken in slabs of c's columns and rows, and in chunks of
+// the summed dimension, between which sums wait in c itself, or in f32 beside it. None of this
+// changes a bit: a sum is one chain (gemm.h) from its first element to its last.
+//
+// For at most kFewRows rows (a token being decoded) the second operand is not worth a trip through
+// memory: each block packs its own part just before it is used.
+//
+// A back end P has:
+//   Element                          float or bf16: what the operands hold
+//   kLanes, kGroupBytes              vectors of a strip, bytes of one packed group of a strip
+//   kRows, kCols                     size of a block of c; multiples of kLanes
+//   kDepth                           elements of the sum a block takes in one go; multiple of 32
+//   kPanel                           vectors of b that are used together
+//   pack_a, pack_b(out, from, stride, along)   pack one group of a strip: kLanes x 32 elements
+//   block(block, source, scratch)    computes one block
+
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/gemm.h"
+#include "lathe/kernels/gemm_window.h"
+
+namespace lathe::kernels {
+
+inline constexpr i64 kFewRows = 8;
+inline constexpr i64 kGroup = 32;  // of the summed dimension, as gemm.h orders bf16 sums
+
+LATHE_INLINE i64 least(i64 a, i64 b) { return a < b ? a : b; }
+LATHE_INLINE i64 most(i64 a, i64 b) { return a > b ? a : b; }
+LATHE_INLINE i64 pieces_of(i64 size, i64 piece) { return (size + piece - 1) / piece; }
+LATHE_INLINE i64 round_up(i64 size, i64 to) { return pieces_of(size, to) * to; }
+
+/// One block of c and what goes into it.
+struct Block {
+  const std::byte* a;  // first strip of the block's rows
+  const std::byte* b;  // first strip of its columns; null: to be packed from the operand
+  i64 strip_bytes;     // from one strip to the next
+  i64 rows, cols, depth;
+  i64 first_col, first_k;  // place in the operand b
+  Window window;
+};
+
+/// Packs one group of a strip: vectors [outer, outer + kLanes), elements [k, k + 32) of x; what
+/// lies outside the matrix is zero.
+template <class P, bool kIsA>
+LATHE_INLINE void pack_group(std::byte* out, const Operand& x, i64 outer, i64 k) {
+  using T = typename P::Element;
+  const bool by_cols = x.along == Along::cols;
+  const i64 vectors = least(P::kLanes, x.outer() - outer), depth = least(kGroup, x.summed() - k);
+  const T* from = by_cols ? x.data.row<T>(outer) + k : x.data.row<T>(k) + outer;
+  if (vectors == P::kLanes && depth == kGroup) {
+    if (kIsA)
+      P::pack_a(out, from, x.data.stride, x.along);
+    else
+      P::pack_b(out, from, x.data.stride, x.along);
+    return;
+  }
+  alignas(64) T edge[P::kLanes * kGroup] = {};
+  for (i64 v = 0; v < vectors; ++v)
+    for (i64 i = 0; i < depth; ++i)
+      edge[v * kGroup + i] = by_cols ? from[v * x.data.stride + i] : from[i * x.data.stride + v];
+  if (kIsA)
+    P::pack_a(out, edge, kGroup, Along::cols);
+  else
+    P::pack_b(out, edge, kGroup, Along::cols);
+}
+
+/// Packs `strips` strips from vector `outer` on, elements [k, k + depth), into `out`, in the order
+/// in which x lies in memory.
+template <class P, bool kIsA>
+LATHE_INLINE void pack_strips(std::byte* out, i64 strip_bytes, i64 strips, const Operand& x,
+                              i64 outer, i64 k, i64 depth) {
+  const i64 groups = pieces_of(depth, kGroup), count = strips * groups;
+  for (i64 i = 0; i < count; ++i) {
+    const i64 strip = x.along == Along::cols ? i / groups : i % strips;
+    const i64 group = x.along == Along::cols ? i % groups : i / strips;
+    pack_group<P, kIsA>(out + strip * strip_bytes + group * P::kGroupBytes, x,
+                        outer + strip * P::kLanes, k + group * kGroup);
+  }
+}
+
+/// The part of a product that is in the scratch at one time.
+struct Slab {
+  i64 row, rows, col, cols, k, depth;
+  std::byte *a, *b;
+  i64 strip_bytes;
+};
+
+/// Sizes of slabs and chunks for a product of M x N x K.
+struct Cut {
+  i64 rows, cols, depth, partial_bytes;
+};
+
+/// Packs what a slab needs of a, and of b unless `b_is_there`.
+template <class P>
+void pack_slab(Queue& q, const Slab& s, const Operand& a, const Operand& b, bool b_is_there) {
+  constexpr i64 kStrips = 64 / P::kLanes, kDeep = 512;  // of one piece
+  const i64 deep = pieces_of(s.depth, kDeep);
+  const i64 of_a = pieces_of(s.rows, 64) * deep;
+  const i64 of_b = b_is_there ? 0 : pieces_of(s.cols, 64) * deep;
+  for_pieces(q, of_a + of_b, [&](i64 piece, int /*worker*/) {
+    const bool is_a = piece < of_a;
+    const i64 p = is_a ? piece : piece - of_a;
+    const i64 first = p / deep * kStrips, k = p % deep * kDeep;
+    const i64 strips = least(kStrips, pieces_of(is_a ? s.rows : s.cols, P::kLanes) - first);
+    const i64 depth = least(kDeep, s.depth - k);
+    std::byte* out = (is_a ? s.a : s.b) + first * s.strip_bytes + k / kGroup * P::kGroupBytes;
+    if (is_a)
+      pack_strips<P, true>(out, s.strip_bytes, strips, a, s.row + first * P::kLanes, s.k + k,
+                           depth);
+    else
+      pack_strips<P, false>(out, s.strip_bytes, strips, b, s.col + first * P::kLanes, s.k + k,
+                            depth);
+  });
+}
+
+/// Computes the window w of c from a packed slab.
+template <class P>
+void multiply_slab(Queue& q, const Slab& s, const Operand& b, const Window& w, i64 block_cols) {
+  const i64 across = pieces_of(s.cols, block_cols);
+  for_pieces(q, pieces_of(s.rows, P::kRows) * across, [&](i64 piece, int worker) {
+    const i64 row = piece / across * P::kRows, col = piece % across * block_cols;
+    Block k;
+    k.a = s.a + row / P::kLanes * s.strip_bytes;
+    k.b = s.b ? s.b + col / P::kLanes * s.strip_bytes : nullptr;
+    k.strip_bytes = s.strip_bytes;
+    k.rows = least(P::kRows, s.rows - row);
+    k.cols = least(block_cols, s.cols - col);
+    k.depth = s.depth;
+    k.first_col = s.col + col;
+    k.first_k = s.k;
+    k.window = w.part(row, k.rows, col, k.cols);
+    P::block(k, b, q.scratch(worker));
+  });
+}
+
+/// How much of the product is taken at once: all of it, if its operands fit.
+template <class P>
+LATHE_INLINE Cut cut(const Tensor& c, i64 depth_of_all) {
+  // Chunks of 4096 keep 16 MB for 1024 vectors of the widest packing.
+  const i64 depth = least(depth_of_all, 4096);
+  const i64 vector_bytes = round_up(depth, kGroup) / kGroup * P::kGroupBytes / P::kLanes;
+  const bool beside = depth < depth_of_all && c.type != DType::f32;
+  i64 room = Queue::kSharedScratch - 4096;
+  Cut t{};
+  if (beside) room -= t.partial_bytes = i64{8} << 20;
+  t.depth = depth;
+  t.cols =
+      least(round_up(c.cols, P::kLanes), most(1, room / 2 / vector_bytes / P::kCols) * P::kCols);
+  i64 rows = (room - t.cols * vector_bytes) / vector_bytes;
+  if (beside) rows = least(rows, t.partial_bytes / 4 / t.cols);
+  t.rows = least(round_up(c.rows, P::kLanes), most(1, rows / P::kRows) * P::kRows);
+  return t;
+}
+
+/// c (M, N) = [c +] a b^T [+ bias], as gemm.h says, M > kFewRows.
+template <class P>
+void blocked_product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
+                     const Epilogue& e) {
+  const i64 depth_of_all = a.summed();
+  const Cut t = cut<P>(c, depth_of_all);
+  const i64 strip_bytes = pieces_of(t.depth, kGroup) * P::kGroupBytes;
+  Slab s{};
+  s.strip_bytes = strip_bytes;
+  s.b = q.shared() + t.partial_bytes;
+  s.a = s.b + t.cols / P::kLanes * strip_bytes;
+  for (s.col = 0; s.col < c.cols; s.col += t.cols) {
+    s.cols = least(t.cols, c.cols - s.col);
+    bool b_is_there = false;
+    for (s.row = 0; s.row < c.rows; s.row += t.rows) {
+      s.rows = least(t.rows, c.rows - s.row);
+      const Window whole = window(c, e).part(s.row, s.rows, s.col, s.cols);
+      for (s.k = 0; s.k < depth_of_all; s.k += t.depth) {
+        s.depth = least(t.depth, depth_of_all - s.k);
+        pack_slab<P>(q, s, a, b, b_is_there);
+        b_is_there = t.depth >= depth_of_all;
+        const bool first = s.k == 0, last = s.k + s.depth == depth_of_all;
+        multiply_slab<P>(q, s, b, whole.chunk(first, last, q.shared()), P::kCols);
+      }
+    }
+  }
+}
+
+/// The same for M <= kFewRows.
+template <class P>
+void few_rows_product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
+                      const Epilogue& e) {
+  const i64 depth_of_all = a.summed();
+  const i64 partial_bytes = c.type == DType::f32 ? 0 : round_up(c.rows * c.cols * 4, 4096);
+  // Sums of a very wide c cannot all wait beside it: then its columns go in parts.
+  if (partial_bytes > Queue::kSharedScratch / 2) {
+    const i64 half = round_up(c.cols / 2, P::kPanel);
+    for (i64 col = 0; col < c.cols; col += half) {
+      const i64 cols = least(half, c.cols - col);
+      Operand part = b;
+      part.data =
+          b.along == Along::cols ? b.data.slice_rows(col, cols) : b.data.slice_cols(col, cols);
+      Epilogue f = e;
+      if (!e.bias.empty()) f.bias = e.bias.slice_cols(col, cols);
+      few_rows_product<P>(q, c.slice_cols(col, cols), a, part, f);
+    }
+    return;
+  }
+  const i64 most_depth = (Queue::kSharedScratch / 2) / P::kGroupBytes * kGroup / 2;
+  Slab s{};
+  s.a = q.shared() + partial_bytes;
+  s.rows = c.rows;
+  s.cols = c.cols;
+  const Window whole = window(c, e);
+  for (s.k = 0; s.k < depth_of_all; s.k += most_depth) {
+    s.depth = least(most_depth, depth_of_all - s.k);
+    s.strip_bytes = pieces_of(s.depth, kGroup) * P::kGroupBytes;
+    pack_slab<P>(q, s, a, b, true);
+    const bool first = s.k == 0, last = s.k + s.depth == depth_of_all;
+    multiply_slab<P>(q, s, b, whole.chunk(first, last, q.shared()), P::kPanel);
+  }
+}
+
+template <class P>
+void product_by(Queue& q, const Tensor& c, const Operand& a, const Operand& b, const Epilogue& e) {
+  if (c.rows <= kFewRows)
+    few_rows_product<P>(q, c, a, b, e);
+  else
+    blocked_product<P>(q, c, a, b, e);
+}
+
+}  // namespace lathe::kernels

@@ -1,0 +1,402 @@
+#include <gtest/gtest.h>
+#include <xmmintrin.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lathe/base/cpu.h"
+#include "lathe/base/rng.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+#include "tests/kernels/emulated_amx.h"
+
+namespace lathe::kernels {
+
+namespace {
+
+using Product = decltype(GemmKernels::product);
+using numerics::Format;
+
+struct Entry {
+  std::string name;
+  Product product;
+};
+
+/// Every table that this machine runs, and AMX's product over tiles in plain C++.
+std::vector<Entry> entries() {
+  std::vector<Entry> all;
+  for (const Candidate& c : candidates())
+    if (c.why_not.empty()) all.push_back({std::string(c.table->name), c.table->gemm.product});
+  if (why_not(Isa::avx512bf16).empty()) all.push_back({"emulated_amx", emulated_amx_product()});
+  return all;
+}
+
+/// Subnormals as zero, as while a piece runs.
+class FlushedSubnormals {
+ public:
+  FlushedSubnormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | 0x8040u); }
+  ~FlushedSubnormals() { _mm_setcsr(saved_); }
+  FlushedSubnormals(const FlushedSubnormals&) = delete;
+  FlushedSubnormals& operator=(const FlushedSubnormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+/// A matrix of any type with room between its rows.
+struct Matrix {
+  DType type;
+  i64 rows, cols, stride;
+  std::vector<std::byte> bytes;
+
+  Matrix(DType t, i64 r, i64 c, i64 gap)
+      : type(t),
+        rows(r),
+        cols(c),
+        stride(c + gap),
+        bytes(static_cast<std::size_t>(r * (c + gap) * size_of(t)), std::byte{0x5a}) {}
+  Tensor view() { return {bytes.data(), type, rows, cols, stride}; }
+
+  double get(i64 r, i64 c) {
+    const Tensor t = view();
+    if (type == DType::f64) return t.row<double>(r)[c];
+    if (type == DType::f32) return static_cast<double>(t.row<float>(r)[c]);
+    return static_cast<double>(to_float(t.row<bf16>(r)[c]));
+  }
+  void set(i64 r, i64 c, double x) {
+    const Tensor t = view();
+    if (type == DType::f64)
+      t.row<double>(r)[c] = x;
+    else if (type == DType::f32)
+      t.row<float>(r)[c] = static_cast<float>(x);
+    else
+      t.row<bf16>(r)[c] = to_bf16(static_cast<float>(x));
+  }
+  template <class F>
+  void fill(const F& f) {
+    for (i64 r = 0; r < rows; ++r)
+      for (i64 c = 0; c < cols; ++c) set(r, c, f(static_cast<u64>(r * cols + c)));
+  }
+};
+
+struct Shape {
+  i64 m, n, k;
+};
+
+struct Case {
+  Shape s;
+  Format format = Format::bf16;
+  Along along_a = Along::cols, along_b = Along::cols;
+  DType c_type = DType::f32;
+  bool add = false, bias = false;
+  i64 gap = 0;
+};
+
+DType master(Format f) { return f == Format::f64 ? DType::f64 : DType::f32; }
+
+/// The operands of a case; `draw(what, index)` gives the elements.
+struct Problem {
+  Case t;
+  Matrix a, b, bias, c;
+
+  template <class F>
+  Problem(const Case& of, const F& draw)
+      : t(of),
+        a(matrix(of, of.along_a, of.s.m)),
+        b(matrix(of, of.along_b, of.s.n)),
+        bias(master(of.format), 1, of.s.n, 0),
+        c(of.c_type, of.s.m, of.s.n, of.gap) {
+    a.fill([&](u64 i) { return draw(0, i); });
+    b.fill([&](u64 i) { return draw(1, i); });
+    bias.fill([&](u64 i) { return draw(2, i); });
+    c.fill([&](u64 i) { return draw(3, i); });
+  }
+  static Matrix matrix(const Case& t, Along along, i64 outer) {
+    const DType type = numerics::info(t.format).storage;
+    return along == Along::cols ? Matrix(type, outer, t.s.k, t.gap)
+                                : Matrix(type, t.s.k, outer, t.gap);
+  }
+  static double at(Matrix& x, Along along, i64 outer, i64 k) {
+    return along == Along::cols ? x.get(outer, k) : x.get(k, outer);
+  }
+
+  void run(Product product, Queue& q) {
+    Operand x, y;
+    x.data = a.view();
+    y.data = b.view();
+    x.format = y.format = t.format;
+    x.along = t.along_a;
+    y.along = t.along_b;
+    Epilogue e;
+    e.add = t.add;
+    if (t.bias) e.bias = bias.view();
+    product(q, c.view(), x, y, e);
+  }
+
+  /// Element (m, n) of the result in the order that gemm.h pins, from c as it is now.
+  double expected(i64 m, i64 n) {
+    const FlushedSubnormals flushed;
+    if (t.format == Format::f64) return in_order<double>(m, n);
+    if (t.format == Format::f32) return static_cast<double>(in_order<float>(m, n));
+    auto acc = t.add ? static_cast<float>(c.get(m, n)) : 0.0f;
+    for (i64 first = 0; first < t.s.k; first += 32) {
+      float e = 0, o = 0;
+      for (i64 k = first; k < first + 32; k += 2) {
+        e = std::fma(element(a, t.along_a, m, k), element(b, t.along_b, n, k), e);
+        o = std::fma(element(a, t.along_a, m, k + 1), element(b, t.along_b, n, k + 1), o);
+      }
+      acc = acc + (e + o);
+    }
+    if (t.bias) acc = acc + static_cast<float>(bias.get(0, n));
+    return static_cast<double>(acc);
+  }
+  float element(Matrix& x, Along along, i64 outer, i64 k) {
+    return k < t.s.k ? static_cast<float>(at(x, along, outer, k)) : 0.0f;
+  }
+  template <class S>
+  S in_order(i64 m, i64 n) {
+    S acc = t.add ? static_cast<S>(c.get(m, n)) : S{0};
+    for (i64 k = 0; k < t.s.k; ++k)
+      acc = std::fma(static_cast<S>(at(a, t.along_a, m, k)), static_cast<S>(at(b, t.along_b, n, k)),
+                     acc);
+    if (t.bias) acc = acc + static_cast<S>(bias.get(0, n));
+    return acc;
+  }
+};
+
+double normal(u64 what, u64 i) { return Rng{7, Draw::init, what}.normal(i); }
+
+/// Runs a case and compares every `step`-th element, and all that lies between c's rows.
+void expect_pinned_order(const Entry& entry, const Case& t, i64 step = 1) {
+  Problem p(t, normal);
+  // f64 sums may end in a shorter type: one rounding, which get/set would do in two for bf16.
+  Matrix want = p.c;
+  for (i64 i = 0; i < t.s.m * t.s.n; i += step) {
+    const i64 m = i / t.s.n, n = i % t.s.n;
+    want.set(m, n, p.expected(m, n));
+  }
+  Queue q(2);
+  p.run(entry.product, q);
+  i64 wrong = 0;
+  for (i64 i = 0; i < t.s.m * t.s.n; i += step)
+    wrong += p.c.get(i / t.s.n, i % t.s.n) != want.get(i / t.s.n, i % t.s.n);
+  EXPECT_EQ(wrong, 0) << entry.name << " M " << t.s.m << " N " << t.s.n << " K " << t.s.k
+                      << " format " << static_cast<int>(t.format) << " along "
+                      << static_cast<int>(t.along_a) << static_cast<int>(t.along_b) << " c "
+                      << static_cast<int>(t.c_type) << " add " << t.add << " bias " << t.bias
+                      << " gap " << t.gap;
+  for (i64 r = 0; r + 1 < t.s.m; ++r) {
+    const std::byte* gap = p.c.bytes.data() + (r * p.c.stride + t.s.n) * size_of(t.c_type);
+    for (i64 i = 0; i < t.gap * size_of(t.c_type); ++i) ASSERT_EQ(gap[i], std::byte{0x5a});
+  }
+}
+
+class EachTable : public testing::TestWithParam<Entry> {};
+
+TEST_P(EachTable, ProductsFollowThePinnedOrderAtEverySmallSize) {
+  // Every size from 1 to 67 in each dimension, each with another setting of everything else.
+  const DType types[] = {DType::f32, DType::bf16, DType::f64};
+  for (const Format format : {Format::bf16, Format::f32, Format::f64})
+    for (i64 i = 0; i < 67; ++i) {
+      Case t{{1 + (i * 29) % 67, 1 + (i * 17) % 67, 1 + (i * 45) % 67}, format};
+      t.along_a = i % 2 ? Along::rows : Along::cols;
+      t.along_b = i % 4 < 2 ? Along::cols : Along::rows;
+      // One rounding from f64 to bf16 is checked by itself.
+      t.c_type = types[i % (format == Format::f64 ? 1 : 3)];
+      if (format == Format::f64 && i % 3) t.c_type = DType::f64;
+      t.add = i % 3 == 1;
+      t.bias = i % 5 < 2;
+      t.gap = i % 7;
+      expect_pinned_order(GetParam(), t);
+    }
+}
+
+TEST_P(EachTable, ProductsFollowThePinnedOrderAcrossBlocks) {
+  for (const Format format : {Format::bf16, Format::f32})
+    for (const Along a : {Along::cols, Along::rows})
+      for (const Along b : {Along::cols, Along::rows}) {
+        expect_pinned_order(GetParam(),
+                            {{133, 391, 230}, format, a, b, DType::bf16, false, true, 3}, 17);
+        expect_pinned_order(GetParam(), {{270, 49, 453}, format, a, b, DType::f32, true, false, 1},
+                            7);
+      }
+}
+
+TEST_P(EachTable, FewRowsFollowThePinnedOrder) {
+  for (const Format format : {Format::bf16, Format::f32})
+    for (i64 m = 1; m <= 10; ++m)
+      for (const Along b : {Along::cols, Along::rows})
+        expect_pinned_order(
+            GetParam(),
+            {{m, 117, 331}, format, Along::cols, b, m % 2 ? DType::bf16 : DType::f32, m % 3 == 0},
+            3);
+}
+
+// Sizes that do not fit into the scratch at once: columns, rows and the summed dimension.
+TEST_P(EachTable, ProductsLargerThanTheScratchFollowThePinnedOrder) {
+  if (GetParam().name == "ref") GTEST_SKIP() << "ref has no scratch to outgrow";
+  for (const Format format : {Format::bf16, Format::f32}) {
+    expect_pinned_order(
+        GetParam(), {{9, 2333, 3100}, format, Along::cols, Along::cols, DType::bf16, false, true},
+        1709);
+    expect_pinned_order(
+        GetParam(), {{4301, 20, 3100}, format, Along::rows, Along::cols, DType::f32, true}, 7919);
+    for (const DType c : {DType::bf16, DType::f32, DType::f64})
+      expect_pinned_order(GetParam(),
+                          {{21, 35, 9001}, format, Along::cols, Along::rows, c, true, true, 1}, 31);
+  }
+}
+
+TEST_P(EachTable, WholeNumbersAreExact) {
+  // Sums stay below 2^24: products of at most 25, fewer than 2^15 of them.
+  const auto whole = [](u64 what, u64 i) {
+    return static_cast<double>(Rng{1, Draw::init, what}.word(i) % 11) - 5;
+  };
+  for (const Format format : {Format::bf16, Format::f32, Format::f64}) {
+    Case t{{37, 61, 200}, format, Along::cols, Along::rows, master(format), true, true, 2};
+    Problem p(t, whole);
+    Matrix want = p.c;
+    for (i64 m = 0; m < t.s.m; ++m)
+      for (i64 n = 0; n < t.s.n; ++n) {
+        double sum = p.c.get(m, n) + p.bias.get(0, n);
+        for (i64 k = 0; k < t.s.k; ++k) sum += p.a.get(m, k) * p.b.get(k, n);
+        want.set(m, n, sum);
+      }
+    Queue q(2);
+    p.run(GetParam().product, q);
+    EXPECT_EQ(p.c.bytes, want.bytes);
+  }
+}
+
+/// One product of one element, with a and b zero but for the terms given.
+struct Term {
+  i64 k;
+  double a, b;
+};
+float one_sum(Product product, double start, const std::vector<Term>& terms, i64 m = 1) {
+  Case t{{m, 3, 32}};
+  t.add = true;
+  Problem p(t, [](u64, u64) { return 0.0; });
+  for (i64 row = 0; row < m; ++row) {
+    for (const Term& term : terms) p.a.set(row, term.k, term.a);
+    p.c.set(row, 1, start);
+  }
+  for (const Term& term : terms) p.b.set(1, term.k, term.b);
+  Queue q(1);
+  p.run(product, q);
+  return static_cast<float>(p.c.get(m - 1, 1));
+}
+
+// Measured on AMX.
+TEST_P(EachTable, SumsRoundAsTileHardwareDoes) {
+  const double big = 0x1p24;
+  for (const i64 m : {1, 20}) {
+    const auto sum = [&](double start, const std::vector<Term>& terms) {
+      return one_sum(GetParam().product, start, terms, m);
+    };
+    EXPECT_EQ(sum(-big, {{0, big, 1}, {1, 1, 1}}), 0.0f);
+    EXPECT_EQ(sum(0, {{0, big, 1}, {1, 1, 1}, {2, -big, 1}}), 1.0f);
+    EXPECT_EQ(sum(0, {{0, big, 1}, {2, 1, 1}, {4, -big, 1}}), 0.0f);
+    EXPECT_EQ(sum(0, {{0, 0x1p-127, 0x1p127}}), 0.0f);
+    EXPECT_EQ(sum(0, {{0, 0x1p-63, 0x1p-64}}), 0.0f);
+    EXPECT_EQ(sum(0x1p-127, {}), 0.0f);
+    // A product below the normal numbers counts where the sum is normal.
+    EXPECT_EQ(sum(0, {{0, 0x1p-126, 1}, {2, 0x1p-64, 0x1p-64}}), 0x1.4p-126f);
+  }
+}
+
+TEST_P(EachTable, NanAndInfinityPropagate) {
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  for (const i64 m : {1, 20}) {
+    const auto sum = [&](double start, const std::vector<Term>& terms) {
+      return one_sum(GetParam().product, start, terms, m);
+    };
+    EXPECT_TRUE(std::isnan(sum(0, {{5, nan, 0}})));
+    EXPECT_TRUE(std::isnan(sum(nan, {})));
+    EXPECT_TRUE(std::isnan(sum(0, {{7, inf, 0}})));
+    EXPECT_TRUE(std::isnan(sum(0, {{7, inf, 1}, {30, -inf, 1}})));
+    EXPECT_EQ(sum(0, {{31, inf, 2}}), static_cast<float>(inf));
+    EXPECT_EQ(sum(1, {{0, 0x1p127, -2}}), static_cast<float>(-inf));
+  }
+}
+
+// The padding that packing adds must not turn into NaN beside an infinity, nor reach a neighbour.
+TEST_P(EachTable, AnInfiniteRowLeavesItsNeighboursAlone) {
+  for (const i64 m : {3, 19}) {
+    Case t{{m, 5, 7}};
+    t.c_type = DType::bf16;
+    Problem p(t, [](u64, u64) { return 1.0; });
+    for (i64 k = 0; k < 7; ++k) p.a.set(1, k, std::numeric_limits<double>::infinity());
+    Queue q(1);
+    p.run(GetParam().product, q);
+    for (i64 n = 0; n < 5; ++n) {
+      EXPECT_EQ(p.c.get(0, n), 7);
+      EXPECT_TRUE(std::isinf(p.c.get(1, n)));
+      EXPECT_EQ(p.c.get(2, n), 7);
+    }
+  }
+}
+
+TEST_P(EachTable, ThreadsChangeNoBit) {
+  for (const Format format : {Format::bf16, Format::f32})
+    for (const i64 m : {5, 300}) {
+      Case t{{m, 500, 160}, format};
+      t.c_type = DType::bf16;
+      std::vector<std::byte> first;
+      for (const int threads : {1, 2, 4}) {
+        Problem p(t, normal);
+        Queue q(threads);
+        p.run(GetParam().product, q);
+        if (threads == 1) first = p.c.bytes;
+        EXPECT_EQ(p.c.bytes, first);
+      }
+    }
+}
+
+TEST_P(EachTable, ASumCutAtAMultipleOf32IsTheSumInOneCall) {
+  for (const Format format : {Format::bf16, Format::f32})
+    for (const i64 m : {4, 40}) {
+      Case t{{m, 70, 160}, format, Along::rows, Along::rows, DType::f32, true};
+      Problem whole(t, normal), cut(t, normal);
+      Queue q(2);
+      whole.run(GetParam().product, q);
+      Operand a, b;
+      a.format = b.format = format;
+      a.along = b.along = Along::rows;
+      for (const auto& [first, count] : {std::pair<i64, i64>{0, 96}, {96, 64}}) {
+        a.data = cut.a.view().slice_rows(first, count);
+        b.data = cut.b.view().slice_rows(first, count);
+        GetParam().product(q, cut.c.view(), a, b, {.add = true});
+      }
+      EXPECT_EQ(whole.c.bytes, cut.c.bytes);
+    }
+}
+
+// 1 + 2^-8 lies between two BF16 numbers, and a little more than it must round up; through float
+// it would be cut to the tie and round down.
+TEST_P(EachTable, DoublesRoundOnceToShorterTypes) {
+  Case t{{2, 2, 1}, Format::f64};
+  t.c_type = DType::bf16;
+  Problem p(t, [](u64 what, u64) { return what == 0 ? 1 + 0x1p-8 + 0x1p-40 : 1.0; });
+  Queue q(1);
+  p.run(GetParam().product, q);
+  EXPECT_EQ(p.c.get(1, 1), 1 + 0x1p-7);
+}
+
+// More sums than can wait in the scratch between chunks.
+TEST_P(EachTable, FewRowsOfAVeryWideMatrixAreRight) {
+  Case t{{8, 600011, 1}};
+  t.c_type = DType::bf16;
+  expect_pinned_order(GetParam(), t, 7919);
+}
+
+INSTANTIATE_TEST_SUITE_P(Products, EachTable, testing::ValuesIn(entries()),
+                         [](const auto& of) { return of.param.name; });
+
+}  // namespace
+
+}  // namespace lathe::kernels
