@@ -189,28 +189,18 @@ train::RunConfig read_run_file(const RunFileOptions& o) {
 }
 
 void print_keys(bool json) {
-  const std::vector<KeyDoc> keys = train::reference();
-  if (json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const KeyDoc& k : keys)
-      list.push_back({{"key", k.key},
-                      {"type", k.type},
-                      {"default", k.value},
-                      {"about", k.about},
-                      {"choices", k.choices}});
-    fmt::print("{}\n", list.dump(2));
+  if (!json) {
+    fmt::print("{}", train::reference_toml());
     return;
   }
-  std::string section;
-  for (const KeyDoc& k : keys) {
-    const std::string::size_type dot = k.key.find('.');
-    if (k.key.substr(0, dot) != section) {
-      section = k.key.substr(0, dot);
-      fmt::print("\n[{}]\n", section);
-    }
-    fmt::print("{:<28} {}\n", fmt::format("{} = {}", k.key.substr(dot + 1), k.value), k.about);
-    if (!k.choices.empty()) fmt::print("{:<28} one of: {}\n", "", fmt::join(k.choices, ", "));
-  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const KeyDoc& k : train::reference())
+    list.push_back({{"key", k.key},
+                    {"type", k.type},
+                    {"default", k.value},
+                    {"about", k.about},
+                    {"choices", k.choices}});
+  fmt::print("{}\n", list.dump(2));
 }
 
 }  // namespace lathe::cli

@@ -148,6 +148,21 @@ std::vector<KeyDoc> reference() {
   return d.keys();
 }
 
+std::string reference_toml() {
+  std::string text, section;
+  for (const KeyDoc& k : reference()) {
+    const std::string::size_type dot = k.key.find('.');
+    if (k.key.substr(0, dot) != section) {
+      section = k.key.substr(0, dot);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    const std::string values =
+        k.choices.empty() ? k.type : fmt::format("one of {}", fmt::join(k.choices, ", "));
+    text += fmt::format("# {} ({})\n{} = {}\n", k.about, values, k.key.substr(dot + 1), k.value);
+  }
+  return text;
+}
+
 std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c) {
   static constexpr std::array<std::string_view, 11> kFree{
       "run.folder",          "run.threads",          "run.kernels",

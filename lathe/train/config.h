@@ -129,6 +129,9 @@ std::string to_toml(const RunConfig& c);
 /// Every key with its default and meaning.
 std::vector<KeyDoc> reference();
 
+/// The same as a run file of defaults in which a comment explains every key.
+std::string reference_toml();
+
 /// Every key that decides a run's results, with its value as TOML writes it: not the folder,
 /// threads, kernels, micro_batch, recompute, checkpoints, evaluation or samples; and train.steps
 /// only where the schedule looks at it (any but "constant").
