@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,22 @@ TEST_P(EachModel, EditingADocumentChangesNoLogitOfAnother) {
   }
   EXPECT_GT(own, 0);
   EXPECT_EQ(others, 0);
+}
+
+// Each of two layers looks back over 8 tokens beside its own: the first token reaches the 17th.
+TEST(Window, BoundsHowFarATokenIsSeen) {
+  const ModelConfig m = small_llama();
+  Rig rig(m, {});
+  Text text(m, 1, 3);
+  std::fill(text.doc_start.begin(), text.doc_start.begin() + m.context, 0);
+  const std::vector<double> before = rig.logits(text);
+  text.ids[0] = static_cast<i32>((text.ids[0] + 1) % m.tokens);
+  const std::vector<double> after = rig.logits(text);
+  i64 last = -1;
+  for (i64 i = 0; i < static_cast<i64>(before.size()); ++i)
+    if (before[static_cast<std::size_t>(i)] != after[static_cast<std::size_t>(i)])
+      last = i / m.tokens;
+  EXPECT_EQ(last, m.layers * (m.window - 1));
 }
 
 }  // namespace
