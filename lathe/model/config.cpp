@@ -13,6 +13,9 @@ namespace lathe::model {
 
 namespace {
 
+// Sizes past these would overflow somewhere, and nobody means them.
+constexpr i64 kMostWidth = i64{1} << 20, kMostIds = i64{1} << 24;
+
 constexpr i64 round_up(i64 n, i64 multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 /// Divisors of n, ascending; of a large n only the small ones.
@@ -24,17 +27,17 @@ std::vector<i64> divisors(i64 n) {
   return d;
 }
 
-/// Sizes past these would overflow somewhere, and nobody means them.
 void check_sizes(const ModelConfig& m) {
   struct Limit {
     const char* key;
     i64 value, most;
   };
-  constexpr i64 k1M = i64{1} << 20;
-  for (const Limit& l : {Limit{"layers", m.layers, 10000}, Limit{"width", m.width, k1M},
-                         Limit{"heads", m.heads, k1M}, Limit{"kv_heads", m.kv_heads, k1M},
-                         Limit{"head_dim", m.head_dim, 1024}, Limit{"hidden", m.hidden, 4 * k1M},
-                         Limit{"vocab", m.vocab, 16 * k1M}, Limit{"context", m.context, 16 * k1M}})
+  for (const Limit& l :
+       {Limit{"layers", m.layers, 10000}, Limit{"width", m.width, kMostWidth},
+        Limit{"heads", m.heads, kMostWidth}, Limit{"kv_heads", m.kv_heads, kMostWidth},
+        Limit{"head_dim", m.head_dim, 1024}, Limit{"hidden", m.hidden, 4 * kMostWidth},
+        Limit{"vocab", m.vocab, kMostIds}, Limit{"tokens", m.tokens, kMostIds},
+        Limit{"context", m.context, kMostIds}})
     if (l.value > l.most)
       throw Error("model.{} = {} is too large", l.key, l.value).hint("at most {}", l.most);
 }
@@ -75,16 +78,18 @@ void check_family(const ModelConfig& m) {
 
 void resolve(ModelConfig& m, i64 tokens) {
   if (m.tokens == 0) m.tokens = tokens > 0 ? tokens : m.vocab;
-  if (m.vocab == 0) m.vocab = round_up(m.tokens, 64);
+  // What is too large stays as it is: check() says so.
+  if (m.vocab == 0 && m.tokens <= kMostIds) m.vocab = round_up(m.tokens, 64);
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   // Left at 0 where heads do not divide the width: check() says so.
   if (m.head_dim == 0 && m.width % m.heads == 0) m.head_dim = m.width / m.heads;
-  if (m.hidden == 0) m.hidden = m.gpt2() ? 4 * m.width : round_up(8 * m.width / 3, 64);
+  if (m.hidden == 0 && m.width <= kMostWidth)
+    m.hidden = m.gpt2() ? 4 * m.width : round_up(8 * m.width / 3, 64);
   if (m.tied < 0) m.tied = m.gpt2() ? 1 : 0;
 }
 
 void check(const ModelConfig& m) {
-  if (m.vocab == 0)
+  if (m.tokens == 0 && m.vocab == 0)
     throw Error("model.vocab is not known: there is no tokenizer to take it from")
         .hint("set data.shards to a folder that `lathe data` wrote, or model.vocab to a number");
   check_sizes(m);

@@ -130,7 +130,13 @@ RunConfig read_run(const ConfigFile& file) {
   visit(r, c);
   r.finish();
   check_names(file, c);
-  model::resolve(c.model, tokenizer_ids(file, c));
+  const i64 ids = tokenizer_ids(file, c);
+  model::resolve(c.model, ids);
+  if (c.model.tokens < ids)
+    throw file.error_at("model.tokens", Error("model.tokens = {} is less than the {} ids of the "
+                                              "tokenizer in {}",
+                                              c.model.tokens, ids, c.data.shards)
+                                            .hint("leave model.tokens out"));
   check_model(file, c.model);
   check_batch(file, c);
   check_schedule(file, c);

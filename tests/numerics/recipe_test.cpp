@@ -1,0 +1,53 @@
+#include "lathe/numerics/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lathe/base/error.h"
+#include "lathe/numerics/format.h"
+
+namespace lathe::numerics {
+namespace {
+
+TEST(Format, TheTableIsInTheOrderOfTheEnum) {
+  for (std::size_t i = 0; i < kFormats.size(); ++i)
+    EXPECT_EQ(static_cast<std::size_t>(kFormats[i].format), i) << kFormats[i].name;
+}
+
+TEST(Recipe, EachIsFoundByItsNameAndSaysWhatItIs) {
+  for (const Recipe& r : recipes()) {
+    EXPECT_EQ(&recipe(std::string(r.name)), &r);
+    EXPECT_FALSE(r.about.empty());
+  }
+}
+
+TEST(Recipe, BothOperandsOfAProductHaveOneFormatAndAStorageThatHoldsIt) {
+  for (const Recipe& r : recipes())
+    for (const Recipe::Product& p : {r.forward, r.grad_x, r.grad_w, r.attention}) {
+      EXPECT_EQ(p.a, p.b) << r.name;
+      EXPECT_EQ(info(p.a.format).storage, r.activation) << r.name;
+    }
+}
+
+TEST(Recipe, Bf16KeepsMastersAndTheResidualStreamInF32) {
+  const Recipe& r = recipe("bf16");
+  EXPECT_EQ(r.forward.a.format, Format::bf16);
+  EXPECT_EQ(r.activation, DType::bf16);
+  EXPECT_EQ(r.residual, DType::f32);
+  EXPECT_EQ(r.master, DType::f32);
+}
+
+TEST(Recipe, AnUnknownNameSuggestsTheNearest) {
+  try {
+    recipe("bf61");
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()), "there is no recipe \"bf61\"");
+    EXPECT_NE(e.hint().find("did you mean \"bf16\"?"), std::string::npos) << e.hint();
+    EXPECT_NE(e.hint().find("fp32"), std::string::npos) << e.hint();
+  }
+}
+
+}  // namespace
+}  // namespace lathe::numerics
