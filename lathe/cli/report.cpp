@@ -21,7 +21,8 @@ struct ReportOptions {
 
 void declare(CLI::App& a, ReportOptions& o) {
   a.add_option("run", o.run, "run folder")->required();
-  a.add_option("--out", o.out, "the page to write; by default report.html in the run folder");
+  a.add_option("--out", o.out,
+               "the page to write; by default report.html in the run folder, with --json none");
   a.add_option("--svg", o.svg, "folder that also gets every chart as an SVG file");
   a.add_flag("--json", o.json, "print the run's numbers as one JSON object, for programs");
 }
@@ -29,7 +30,7 @@ void declare(CLI::App& a, ReportOptions& o) {
 int run(const ReportOptions& o) {
   const report::RunRecord record = report::read_run(o.run);
   const std::string out = o.out.empty() ? o.run + "/report.html" : o.out;
-  write_atomically(out, report::page(record));
+  if (!o.json || !o.out.empty()) write_atomically(out, report::page(record));
   if (!o.svg.empty()) {
     make_folders(o.svg);
     for (const report::Plot& p : report::plots(record))
@@ -50,7 +51,8 @@ int run(const ReportOptions& o) {
 void add_report(Commands& c) {
   c.add<ReportOptions>("report", "write a run's charts, samples and numbers as one HTML page",
                        "lathe report runs/tiny\n"
-                       "lathe report runs/tiny --out tiny.html --svg charts\n",
+                       "lathe report runs/tiny --out tiny.html --svg charts\n"
+                       "lathe report runs/tiny --json\n",
                        declare, run);
 }
 
