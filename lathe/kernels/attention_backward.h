@@ -35,12 +35,12 @@ template <class P>
 struct BackQueries {
   using Scalar = typename P::Scalar;
   using Right = typename P::Right;
-  i64 begin, count;                   // count: a multiple of kGroup
+  i64 begin, count;                   // count: a multiple of kSumGroup
   Right *q_columns, *dout_columns;    // (depth, count)
   Right *q_rows, *dout_rows;          // by tiles: (kBackQueries, padded)
   Scalar* dq;                         // by tiles, transposed: (padded, kBackQueries)
   Scalar *lse, *delta, *lo, *number;  // (count): number is the query's own
-  i64* first;                         // (count / kGroup): first token that a group sees
+  i64* first;                         // (count / kSumGroup): first token that a group sees
   bool* spoilt;
 };
 
@@ -77,7 +77,7 @@ BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys) {
   using Right = typename P::Right;
   Carve carve{memory};
   BackScratch<P> s;
-  s.depth = round_up(width, kGroup);
+  s.depth = round_up(width, kSumGroup);
   s.padded = round_up(width, kLanes);
   s.scale = static_cast<Scalar>(score_scale(width));
   s.q.q_columns = carve.take<Right>(kBackChunk * s.depth / P::kWord);
@@ -89,7 +89,7 @@ BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys) {
   s.q.delta = carve.take<Scalar>(kBackChunk);
   s.q.lo = carve.take<Scalar>(kBackChunk);
   s.q.number = carve.take<Scalar>(kBackChunk);
-  s.q.first = carve.take<i64>(kBackChunk / kGroup);
+  s.q.first = carve.take<i64>(kBackChunk / kSumGroup);
   s.q.spoilt = carve.take<bool>(kBackChunk);
   s.k.keys = carve.take<Left>(kBackKeys * s.depth);
   s.k.values = carve.take<Left>(kBackKeys * s.depth);
@@ -112,7 +112,7 @@ void read_queries(BackQueries<P>& q, const BackwardRow<T>& x, i64 head, const He
   using Scalar = typename P::Scalar;
   const i64 d = x.shape.head_dim;
   const Head<T> out = head_of<T>(x.out, x.row + q.begin, dout.count, head * d, d);
-  for (i64 g = 0; g < q.count / kGroup; ++g) q.first[g] = x.time;
+  for (i64 g = 0; g < q.count / kSumGroup; ++g) q.first[g] = x.time;
   for (i64 i = 0; i < q.count; ++i) {
     const i64 t = q.begin + i;
     const bool inside = t < x.time;
@@ -124,7 +124,7 @@ void read_queries(BackQueries<P>& q, const BackwardRow<T>& x, i64 head, const He
     const i64 lo = inside ? first_seen(x.doc_start, x.shape.window, t) : x.time;
     q.lo[i] = inside ? static_cast<Scalar>(lo) : std::numeric_limits<Scalar>::max();
     q.number[i] = static_cast<Scalar>(t);
-    q.first[i / kGroup] = smaller(q.first[i / kGroup], lo);
+    q.first[i / kSumGroup] = smaller(q.first[i / kSumGroup], lo);
   }
 }
 
@@ -134,7 +134,7 @@ void pack_queries(BackScratch<P>& s, const BackwardRow<T>& x, i64 head, i64 begi
   BackQueries<P>& q = s.q;
   const i64 d = x.shape.head_dim, inside = smaller(kBackChunk, x.time - begin);
   q.begin = begin;
-  q.count = round_up(inside, kGroup);
+  q.count = round_up(inside, kSumGroup);
   const Head<T> query = head_of<T>(x.qkv, x.row + begin, inside, head * d, d);
   const Head<T> dout = head_of<T>(x.dout, x.row + begin, inside, head * d, d);
   read_queries<P>(q, x, head, dout);
@@ -228,11 +228,11 @@ void back_tile(const BackScratch<P>& s, i64 key, i64 i, i64 n, typename P::Scala
 /// The chunk's queries that see any of the keys from `key`, tile by tile.
 template <class P, Wanted kWanted>
 void back_tiles(const BackScratch<P>& s, i64 key, typename P::Scalar* dk, typename P::Scalar* dv) {
-  const auto sees = [&](i64 i) { return s.q.first[i / kGroup] < key + kBackKeys; };
+  const auto sees = [&](i64 i) { return s.q.first[i / kSumGroup] < key + kBackKeys; };
   for (i64 tile = 0; tile < s.q.count; tile += kBackQueries) {
     i64 i = larger(tile, key - s.q.begin), end = smaller(tile + kBackQueries, s.q.count);
-    while (i < end && !sees(i)) i += kGroup;
-    while (end > i && !sees(end - kGroup)) end -= kGroup;
+    while (i < end && !sees(i)) i += kSumGroup;
+    while (end > i && !sees(end - kSumGroup)) end -= kSumGroup;
     if (i < end) back_tile<P, kWanted>(s, key, i, end - i, dk, dv);
   }
 }
@@ -289,7 +289,7 @@ void sweep(std::byte* scratch, const BackwardRow<T>& x, const Sweep& w) {
     for (i64 begin = w.query; begin < w.query_end; begin += kBackChunk) {
       pack_queries<P>(s, x, head, begin);
       i64 first = x.time;
-      for (i64 g = 0; g < s.q.count / kGroup; ++g) first = smaller(first, s.q.first[g]);
+      for (i64 g = 0; g < s.q.count / kSumGroup; ++g) first = smaller(first, s.q.first[g]);
       const i64 end = smaller(w.key_end, begin + s.q.count);
       for (i64 key = larger(w.key, round_down(first, kBackKeys)); key < end; key += kBackKeys) {
         pack_back_keys<P>(s, x, w.kv_head, key);

@@ -17,7 +17,7 @@ namespace lathe::kernels {
 template <class P>
 struct Queries {
   using Scalar = typename P::Scalar;
-  i64 count, width, depth, padded;  // head size as given, to a multiple of kGroup, of kLanes
+  i64 count, width, depth, padded;  // head size as given, to a multiple of kSumGroup, of kLanes
   Scalar scale;
   typename P::Left* q;  // (count, depth)
   Scalar *m, *l, *out;  // (count), (count, 16), (count, padded)
@@ -32,7 +32,7 @@ Queries<P> take_queries(Carve& carve, i64 count, i64 width, double scale) {
   Queries<P> s;
   s.count = count;
   s.width = width;
-  s.depth = round_up(width, kGroup);
+  s.depth = round_up(width, kSumGroup);
   s.padded = round_up(width, kLanes);
   s.scale = static_cast<Scalar>(scale);
   s.q = carve.take<typename P::Left>(count * s.depth);
@@ -72,7 +72,7 @@ template <class P, class T>
 void pack_keys(PackedKeys<P>& to, const Head<T>& k, const Head<T>& v, i64 begin, i64 end) {
   to.begin = begin;
   to.end = end;
-  const i64 depth = round_up(k.width, kGroup), padded = round_up(k.width, kLanes);
+  const i64 depth = round_up(k.width, kSumGroup), padded = round_up(k.width, kLanes);
   const Head<T> keys{k.data + begin * k.stride, k.stride, k.count - begin, k.width};
   const Head<T> values{v.data + begin * v.stride, v.stride, v.count - begin, v.width};
   const i64 tokens = round_up(end - begin, kKeyBlock);
@@ -139,8 +139,8 @@ void attend(const Queries<P>& s, i64 r, i64 n, const PackedKeys<P>& keys, i64 bl
     lo = smaller(lo, s.lo[i]);
     hi = larger(hi, s.hi[i]);
   }
-  const i64 k = larger(block, round_down(lo, kGroup));
-  const i64 width = smaller(block + kKeyBlock, round_up(hi + 1, kGroup)) - k;
+  const i64 k = larger(block, round_down(lo, kSumGroup));
+  const i64 width = smaller(block + kKeyBlock, round_up(hi + 1, kSumGroup)) - k;
   if (width <= 0) return;
   const i64 at = (block - keys.begin) / P::kWord, skip = (k - block) / P::kWord;
   P::multiply(s.scores, kKeyBlock, false, s.q + r * s.depth, s.depth,

@@ -31,7 +31,7 @@
 namespace lathe::kernels {
 
 /// Products sum in groups of this (gemm.h), so tiles start and end on multiples of it.
-inline constexpr i64 kGroup = 32;
+inline constexpr i64 kSumGroup = 32;
 /// Keys between two corrections of the running maximum, counted from token 0: part of the order.
 inline constexpr i64 kKeyBlock = 128;
 /// Queries of a tile of forward, of a piece of forward, and keys that are packed at a time.
@@ -110,7 +110,7 @@ LATHE_INLINE typename P::L load_token(const Head<T>& x, i64 t, i64 c, const bool
 template <class P, class T>
 void pack_left(typename P::Left* to, const Head<T>& x, i64 t0, i64 n, const bool* spoilt,
                Spoilt as) {
-  const i64 depth = round_up(x.width, kGroup);
+  const i64 depth = round_up(x.width, kSumGroup);
   for (i64 t = 0; t < n; ++t)
     for (i64 c = 0; c < depth; c += kLanes)
       P::put_left(to + t * depth, c, load_token<P>(x, t0 + t, c, spoilt, as));
@@ -137,7 +137,7 @@ LATHE_INLINE void put_block_rows(typename P::Right* panel, i64 k, const typename
 template <class P, class T>
 void pack_right_columns(typename P::Right* to, const Head<T>& x, i64 t0, i64 n, const bool* spoilt,
                         Spoilt as) {
-  const i64 depth = round_up(x.width, kGroup);
+  const i64 depth = round_up(x.width, kSumGroup);
   alignas(64) typename P::Scalar block[kLanes * kLanes];
   for (i64 t = 0; t < n; t += kLanes)
     for (i64 c = 0; c < depth; c += kLanes) {
@@ -147,7 +147,7 @@ void pack_right_columns(typename P::Right* to, const Head<T>& x, i64 t0, i64 n, 
     }
 }
 
-/// Tokens [t0, t0 + n) as rows of a right operand that sums over them; n a multiple of kGroup.
+/// Tokens [t0, t0 + n) as rows of a right operand that sums over them; n a multiple of kSumGroup.
 template <class P, class T>
 void pack_right_rows(typename P::Right* to, const Head<T>& x, i64 t0, i64 n, const bool* spoilt,
                      Spoilt as) {

@@ -1,50 +1,65 @@
 #pragma once
-// Chooses, once a call, among the instances of attention that compute in single precision: by the
-// type that activations lie in, and by the format of the products' operands.
+// Turns instances of attention into entries of a table: chooses, once a call, by the type that
+// activations lie in and by the format of the products' operands.
 
 #include "lathe/kernels/attention_backward.h"
 #include "lathe/kernels/attention_forward.h"
 
 namespace lathe::kernels {
 
-template <class Groups, class Chain>
-LATHE_INLINE void forward_floats(Queue& q, const Tensor& out, const Tensor& lse,
-                                 const ConstTensor& qkv, const Places& at,
-                                 const AttentionShape& s) {
-  const bool groups = s.format == numerics::Format::bf16;
-  if (qkv.type == DType::bf16)
-    groups ? forward<Groups, bf16>(q, out, lse, qkv, at, s)
-           : forward<Chain, bf16>(q, out, lse, qkv, at, s);
-  else
-    groups ? forward<Groups, float>(q, out, lse, qkv, at, s)
-           : forward<Chain, float>(q, out, lse, qkv, at, s);
-}
+/// No products of its own: the table's earlier entries keep the format.
+struct Inherited {};
 
+/// Single precision, through `Groups` where operands are BF16 and through `Chain` where they are
+/// F32. What it does not know, doubles among them, it leaves to the entries it replaces.
 template <class Groups, class Chain>
-LATHE_INLINE void backward_floats(Queue& q, const Tensor& dqkv, const ConstTensor& dout,
-                                  const ConstTensor& out, const ConstTensor& lse,
-                                  const ConstTensor& qkv, const Places& at,
-                                  const AttentionShape& s) {
-  const bool groups = s.format == numerics::Format::bf16;
-  if (qkv.type == DType::bf16)
-    groups ? backward<Groups, bf16>(q, dqkv, dout, out, lse, qkv, at, s)
-           : backward<Chain, bf16>(q, dqkv, dout, out, lse, qkv, at, s);
-  else
-    groups ? backward<Groups, float>(q, dqkv, dout, out, lse, qkv, at, s)
-           : backward<Chain, float>(q, dqkv, dout, out, lse, qkv, at, s);
-}
+struct FloatAttention {
+  static void add(AttentionKernels& k) {
+    before() = k;
+    k = {&forward_any, &backward_any, &decode_any};
+  }
 
-template <class Groups, class Chain>
-LATHE_INLINE void decode_floats(Queue& queue, const Tensor& out, const ConstTensor& q,
-                                const ConstTensor& keys, const ConstTensor& values, i64 length,
-                                const AttentionShape& s) {
-  const bool groups = s.format == numerics::Format::bf16;
-  if (q.type == DType::bf16)
-    groups ? decode<Groups, bf16>(queue, out, q, keys, values, length, s)
-           : decode<Chain, bf16>(queue, out, q, keys, values, length, s);
-  else
-    groups ? decode<Groups, float>(queue, out, q, keys, values, length, s)
-           : decode<Chain, float>(queue, out, q, keys, values, length, s);
-}
+ private:
+  static AttentionKernels& before() {
+    static AttentionKernels kernels;
+    return kernels;
+  }
+  /// Calls f.operator()<P, T>() for the instance meant; false: there is none.
+  template <class F>
+  LATHE_INLINE static bool choose(DType type, numerics::Format format, const F& f) {
+    if (format == numerics::Format::bf16) return choose_type<Groups>(type, f);
+    if (format == numerics::Format::f32) return choose_type<Chain>(type, f);
+    return false;
+  }
+  template <class P, class F>
+  LATHE_INLINE static bool choose_type(DType type, const F& f) {
+    if constexpr (!std::is_same_v<P, Inherited>) {
+      if (type == DType::bf16) return f.template operator()<P, bf16>(), true;
+      if (type == DType::f32) return f.template operator()<P, float>(), true;
+    }
+    return false;
+  }
+
+  static void forward_any(Queue& q, const Tensor& out, const Tensor& lse, const ConstTensor& qkv,
+                          const Places& at, const AttentionShape& s) noexcept {
+    if (!choose(qkv.type, s.format,
+                [&]<class P, class T>() { forward<P, T>(q, out, lse, qkv, at, s); }))
+      before().forward(q, out, lse, qkv, at, s);
+  }
+  static void backward_any(Queue& q, const Tensor& dqkv, const ConstTensor& dout,
+                           const ConstTensor& out, const ConstTensor& lse, const ConstTensor& qkv,
+                           const Places& at, const AttentionShape& s) noexcept {
+    if (!choose(qkv.type, s.format,
+                [&]<class P, class T>() { backward<P, T>(q, dqkv, dout, out, lse, qkv, at, s); }))
+      before().backward(q, dqkv, dout, out, lse, qkv, at, s);
+  }
+  static void decode_any(Queue& queue, const Tensor& out, const ConstTensor& q,
+                         const ConstTensor& keys, const ConstTensor& values, i64 length,
+                         const AttentionShape& s) noexcept {
+    if (!choose(q.type, s.format,
+                [&]<class P, class T>() { decode<P, T>(queue, out, q, keys, values, length, s); }))
+      before().decode(queue, out, q, keys, values, length, s);
+  }
+};
 
 }  // namespace lathe::kernels

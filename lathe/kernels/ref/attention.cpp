@@ -1,7 +1,6 @@
 // Attention in plain C++.
 
-#include "lathe/kernels/attention_backward.h"
-#include "lathe/kernels/attention_fma.h"
+#include "lathe/kernels/attention_outer.h"
 #include "lathe/kernels/attention_types.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/tables.h"
@@ -10,38 +9,26 @@ namespace lathe::kernels::ref_impl {
 
 namespace {
 
-using One = Block<1, 1>;
-using Groups = FmaProducts<Plain<float>, true, One>;
-using Chain = FmaProducts<Plain<float>, false, One>;
-using Doubles = FmaProducts<Plain<double>, false, One>;
-
-void forward_all(Queue& q, const Tensor& out, const Tensor& lse, const ConstTensor& qkv,
-                 const Places& at, const AttentionShape& s) noexcept {
-  if (qkv.type == DType::f64)
-    forward<Doubles, double>(q, out, lse, qkv, at, s);
-  else
-    forward_floats<Groups, Chain>(q, out, lse, qkv, at, s);
-}
-
-void backward_all(Queue& q, const Tensor& dqkv, const ConstTensor& dout, const ConstTensor& out,
-                  const ConstTensor& lse, const ConstTensor& qkv, const Places& at,
-                  const AttentionShape& s) noexcept {
-  if (qkv.type == DType::f64)
-    backward<Doubles, double>(q, dqkv, dout, out, lse, qkv, at, s);
-  else
-    backward_floats<Groups, Chain>(q, dqkv, dout, out, lse, qkv, at, s);
-}
-
-void decode_all(Queue& queue, const Tensor& out, const ConstTensor& q, const ConstTensor& keys,
-                const ConstTensor& values, i64 length, const AttentionShape& s) noexcept {
-  if (q.type == DType::f64)
-    decode<Doubles, double>(queue, out, q, keys, values, length, s);
-  else
-    decode_floats<Groups, Chain>(queue, out, q, keys, values, length, s);
-}
+template <class S, bool kRounded>
+using Products = OuterProducts<PlainWords<Plain<S>, kRounded>, kRounded, RegisterTile<1, 1>>;
+using Doubles = Products<double, false>;
 
 }  // namespace
 
-void add_attention(Kernels& k) { k.attention = {forward_all, backward_all, decode_all}; }
+void add_attention(Kernels& k) {
+  k.attention = {
+      [](Queue& q, const Tensor& out, const Tensor& lse, const ConstTensor& qkv, const Places& at,
+         const AttentionShape& s) noexcept { forward<Doubles, double>(q, out, lse, qkv, at, s); },
+      [](Queue& q, const Tensor& dqkv, const ConstTensor& dout, const ConstTensor& out,
+         const ConstTensor& lse, const ConstTensor& qkv, const Places& at,
+         const AttentionShape& s) noexcept {
+        backward<Doubles, double>(q, dqkv, dout, out, lse, qkv, at, s);
+      },
+      [](Queue& queue, const Tensor& out, const ConstTensor& q, const ConstTensor& keys,
+         const ConstTensor& values, i64 length, const AttentionShape& s) noexcept {
+        decode<Doubles, double>(queue, out, q, keys, values, length, s);
+      }};
+  FloatAttention<Products<float, true>, Products<float, false>>::add(k.attention);
+}
 
 }  // namespace lathe::kernels::ref_impl
