@@ -4,7 +4,7 @@
 //
 //   dV = P^T dO     dP = dO V^T     dS = P (dP - delta)     dQ = g dS K     dK = g dS^T Q
 //
-// A tile is kBackKeys keys by kBackQueries queries, worked on transposed: a row per key, a lane per
+// A tile is kTileRows keys by kBackQueries queries, worked on transposed: a row per key, a lane per
 // query. Then P^T and dS^T come out as the left operands that dV and dK take, lse and delta are
 // plain vectors, and dS^T is also the right operand of dQ^T = K^T dS^T: nothing is ever turned
 // round but Q and K once, when they are packed.
@@ -38,7 +38,7 @@ struct BackQueries {
   i64 begin, count;                   // count: a multiple of kSumGroup
   Right *q_columns, *dout_columns;    // (depth, count)
   Right *q_rows, *dout_rows;          // by tiles: (kBackQueries, padded)
-  Scalar* dq;                         // by tiles, transposed: (padded, kBackQueries)
+  Scalar* dq;                         // transposed: panels of sixteen queries (padded, 16)
   Scalar *lse, *delta, *lo, *number;  // (count): number is the query's own
   i64* first;                         // (count / kSumGroup): first token that a group sees
   bool* spoilt;
@@ -47,17 +47,17 @@ struct BackQueries {
 /// A block of keys, packed.
 template <class P>
 struct BackKeys {
-  typename P::Left *keys, *values;    // (kBackKeys, depth)
-  typename P::Left* keys_transposed;  // (padded, kBackKeys)
+  typename P::Left *keys, *values;    // (kTileRows, depth)
+  typename P::Left* keys_transposed;  // (padded, kTileRows)
   bool* spoilt;
 };
 
 /// A tile on its way from scores to gradients.
 template <class P>
 struct BackTile {
-  typename P::Scalar *scores, *dshare;  // S^T, dP^T (kBackKeys, kBackQueries)
+  typename P::Scalar *scores, *dshare;  // S^T, dP^T (kTileRows, kBackQueries)
   typename P::Left *share, *dscores;    // P^T, dS^T, likewise
-  typename P::Right* dscores_right;     // dS^T (kBackKeys, kBackQueries)
+  typename P::Right* dscores_right;     // dS^T (kTileRows, kBackQueries)
 };
 
 template <class P>
@@ -67,7 +67,7 @@ struct BackScratch {
   BackQueries<P> q;
   BackKeys<P> k;
   BackTile<P> tile;
-  typename P::Scalar *dk, *dv;  // (keys of the sweep, padded)
+  typename P::Scalar *dk, *dv;  // keys of the sweep, by tiles (kTileRows, padded)
 };
 
 template <class P>
@@ -91,15 +91,15 @@ BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys) {
   s.q.number = carve.take<Scalar>(kBackChunk);
   s.q.first = carve.take<i64>(kBackChunk / kSumGroup);
   s.q.spoilt = carve.take<bool>(kBackChunk);
-  s.k.keys = carve.take<Left>(kBackKeys * s.depth);
-  s.k.values = carve.take<Left>(kBackKeys * s.depth);
-  s.k.keys_transposed = carve.take<Left>(kBackKeys * s.padded);
-  s.k.spoilt = carve.take<bool>(kBackKeys);
-  s.tile.scores = carve.take<Scalar>(kBackKeys * kBackQueries);
-  s.tile.dshare = carve.take<Scalar>(kBackKeys * kBackQueries);
-  s.tile.share = carve.take<Left>(kBackKeys * kBackQueries);
-  s.tile.dscores = carve.take<Left>(kBackKeys * kBackQueries);
-  s.tile.dscores_right = carve.take<Right>(kBackKeys * kBackQueries / P::kWord);
+  s.k.keys = carve.take<Left>(kTileRows * s.depth);
+  s.k.values = carve.take<Left>(kTileRows * s.depth);
+  s.k.keys_transposed = carve.take<Left>(kTileRows * s.padded);
+  s.k.spoilt = carve.take<bool>(kTileRows);
+  s.tile.scores = carve.take<Scalar>(kTileRows * kBackQueries);
+  s.tile.dshare = carve.take<Scalar>(kTileRows * kBackQueries);
+  s.tile.share = carve.take<Left>(kTileRows * kBackQueries);
+  s.tile.dscores = carve.take<Left>(kTileRows * kBackQueries);
+  s.tile.dscores_right = carve.take<Right>(kTileRows * kBackQueries / P::kWord);
   s.dk = carve.take<Scalar>(keys * s.padded);
   s.dv = carve.take<Scalar>(keys * s.padded);
   return s;
@@ -151,14 +151,14 @@ void pack_queries(BackScratch<P>& s, const BackwardRow<T>& x, i64 head, i64 begi
 
 template <class P, class T>
 void pack_back_keys(BackScratch<P>& s, const BackwardRow<T>& x, i64 kv_head, i64 begin) {
-  const i64 d = x.shape.head_dim, inside = smaller(kBackKeys, x.time - begin);
+  const i64 d = x.shape.head_dim, inside = smaller(kTileRows, x.time - begin);
   const i64 column = (x.shape.heads + kv_head) * d, values = column + x.shape.kv_heads * d;
   const Head<T> k = head_of<T>(x.qkv, x.row + begin, inside, column, d);
   const Head<T> v = head_of<T>(x.qkv, x.row + begin, inside, values, d);
-  for (i64 i = 0; i < kBackKeys; ++i) s.k.spoilt[i] = !is_finite<P>(k, i) || !is_finite<P>(v, i);
-  pack_left<P>(s.k.keys, k, 0, kBackKeys, s.k.spoilt, Spoilt::nan);
-  pack_left<P>(s.k.values, v, 0, kBackKeys, s.k.spoilt, Spoilt::nan);
-  pack_left_transposed<P>(s.k.keys_transposed, k, 0, kBackKeys, s.k.spoilt, Spoilt::zero);
+  for (i64 i = 0; i < kTileRows; ++i) s.k.spoilt[i] = !is_finite<P>(k, i) || !is_finite<P>(v, i);
+  pack_left<P>(s.k.keys, k, 0, kTileRows, s.k.spoilt, Spoilt::nan);
+  pack_left<P>(s.k.values, v, 0, kTileRows, s.k.spoilt, Spoilt::nan);
+  pack_left_transposed<P>(s.k.keys_transposed, k, 0, kTileRows, s.k.spoilt, Spoilt::zero);
 }
 
 /// Scores and dP of a tile to P and dS: keys from `key`, n queries from q.begin + i. Four keys at a
@@ -171,11 +171,11 @@ void weigh(const BackScratch<P>& s, i64 key, i64 i, i64 n) {
   for (i64 j = 0; j < n; j += kLanes) {
     const L lse = L::load(s.q.lse + i + j), delta = L::load(s.q.delta + i + j);
     const L lo = L::load(s.q.lo + i + j), number = L::load(s.q.number + i + j);
-    for (i64 r = 0; r < kBackKeys; r += 4) {
+    for (i64 r = 0; r < kTileRows; r += 4) {
       L ds[4];
 #pragma GCC unroll 4
       for (i64 u = 0; u < 4; ++u) {
-        const i64 at = (r + u) * kBackQueries + j;
+        const i64 at = j * kTileRows + (r + u) * kLanes;
         L p = exp(fma(L::load(s.tile.scores + at), scale, -lse));
         ds[u] = p * (L::load(s.tile.dshare + at) - delta);
         if constexpr (kMasked) {
@@ -184,10 +184,10 @@ void weigh(const BackScratch<P>& s, i64 key, i64 i, i64 n) {
           p = select(seen, p, zero);
           ds[u] = select(seen, ds[u], zero);
         }
-        P::put_left(s.tile.share + (r + u) * kBackQueries, j, p);
-        P::put_left(s.tile.dscores + (r + u) * kBackQueries, j, ds[u]);
+        P::put_left(s.tile.share, kBackQueries, r + u, j, p);
+        P::put_left(s.tile.dscores, kBackQueries, r + u, j, ds[u]);
       }
-      P::put_right(s.tile.dscores_right + j * kBackKeys / P::kWord, r, ds);
+      P::put_right(s.tile.dscores_right + j * kTileRows / P::kWord, r, ds);
     }
   }
 }
@@ -197,14 +197,14 @@ enum class Wanted : u8 { all, queries, keys };
 
 /// One tile: n queries from q.begin + i, against the keys packed, whose gradients are dk and dv.
 template <class P, Wanted kWanted>
-void back_tile(const BackScratch<P>& s, i64 key, i64 i, i64 n, typename P::Scalar* dk,
+void back_tile(P& p, const BackScratch<P>& s, i64 key, i64 i, i64 n, typename P::Scalar* dk,
                typename P::Scalar* dv) {
   const i64 panel = s.depth / P::kWord * kLanes, column = i * s.depth / P::kWord;
-  P::multiply(s.tile.scores, kBackQueries, false, s.k.keys, s.depth, s.q.q_columns + column, panel,
-              kBackKeys, n, s.depth);
-  P::multiply(s.tile.dshare, kBackQueries, false, s.k.values, s.depth, s.q.dout_columns + column,
-              panel, kBackKeys, n, s.depth);
-  bool partly = s.q.begin + i < key + kBackKeys - 1;
+  p.multiply(s.tile.scores, kTilePanel, false, s.k.keys, s.depth, s.q.q_columns + column, panel,
+             kTileRows, n, s.depth);
+  p.multiply(s.tile.dshare, kTilePanel, false, s.k.values, s.depth, s.q.dout_columns + column,
+             panel, kTileRows, n, s.depth);
+  bool partly = s.q.begin + i < key + kTileRows - 1;
   for (i64 j = i; j < i + n; ++j) partly |= s.q.lo[j] > static_cast<typename P::Scalar>(key);
   if (partly)
     weigh<P, true>(s, key, i, n);
@@ -214,26 +214,26 @@ void back_tile(const BackScratch<P>& s, i64 key, i64 i, i64 n, typename P::Scala
   if constexpr (kWanted != Wanted::queries) {
     const i64 rows = (tile * s.padded + (i - tile) * kLanes) / P::kWord;
     const i64 height = smaller(kBackQueries, s.q.count - tile) / P::kWord * kLanes;
-    P::multiply(dv, s.padded, true, s.tile.share, kBackQueries, s.q.dout_rows + rows, height,
-                kBackKeys, s.padded, n);
-    P::multiply(dk, s.padded, true, s.tile.dscores, kBackQueries, s.q.q_rows + rows, height,
-                kBackKeys, s.padded, n);
+    p.multiply(dv, kTilePanel, true, s.tile.share, kBackQueries, s.q.dout_rows + rows, height,
+               kTileRows, s.padded, n);
+    p.multiply(dk, kTilePanel, true, s.tile.dscores, kBackQueries, s.q.q_rows + rows, height,
+               kTileRows, s.padded, n);
   }
   if constexpr (kWanted != Wanted::keys)
-    P::multiply(s.q.dq + tile * s.padded + (i - tile), kBackQueries, true, s.k.keys_transposed,
-                kBackKeys, s.tile.dscores_right, kBackKeys / P::kWord * kLanes, s.padded, n,
-                kBackKeys);
+    p.multiply(s.q.dq + i * s.padded, s.padded * kLanes, true, s.k.keys_transposed, kTileRows,
+               s.tile.dscores_right, kTileRows / P::kWord * kLanes, s.padded, n, kTileRows);
 }
 
 /// The chunk's queries that see any of the keys from `key`, tile by tile.
 template <class P, Wanted kWanted>
-void back_tiles(const BackScratch<P>& s, i64 key, typename P::Scalar* dk, typename P::Scalar* dv) {
-  const auto sees = [&](i64 i) { return s.q.first[i / kSumGroup] < key + kBackKeys; };
+void back_tiles(P& p, const BackScratch<P>& s, i64 key, typename P::Scalar* dk,
+                typename P::Scalar* dv) {
+  const auto sees = [&](i64 i) { return s.q.first[i / kSumGroup] < key + kTileRows; };
   for (i64 tile = 0; tile < s.q.count; tile += kBackQueries) {
     i64 i = larger(tile, key - s.q.begin), end = smaller(tile + kBackQueries, s.q.count);
     while (i < end && !sees(i)) i += kSumGroup;
     while (end > i && !sees(end - kSumGroup)) end -= kSumGroup;
-    if (i < end) back_tile<P, kWanted>(s, key, i, end - i, dk, dv);
+    if (i < end) back_tile<P, kWanted>(p, s, key, i, end - i, dk, dv);
   }
 }
 
@@ -245,9 +245,8 @@ void write_dq(const BackScratch<P>& s, const BackwardRow<T>& x, i64 head) {
   alignas(64) typename P::Scalar block[kLanes * kLanes];
   for (i64 i = 0; i < s.q.count; i += kLanes)
     for (i64 c = 0; c < d; c += kLanes) {
-      const i64 tile = round_down(i, kBackQueries);
-      const typename P::Scalar* from = s.q.dq + (tile * s.padded + c * kBackQueries + i - tile);
-      for (i64 r = 0; r < kLanes; ++r) L::load(from + r * kBackQueries).store(block + r * kLanes);
+      const typename P::Scalar* from = s.q.dq + i * s.padded + c * kLanes;
+      for (i64 r = 0; r < kLanes; ++r) L::load(from + r * kLanes).store(block + r * kLanes);
       P::transpose(block);
       for (i64 r = 0; r < kLanes && s.q.begin + i + r < x.time; ++r) {
         const L g = L::load(block + r * kLanes) * L::broadcast(s.scale);
@@ -264,12 +263,14 @@ void write_dkv(const BackScratch<P>& s, const BackwardRow<T>& x, i64 kv_head, i6
   using L = typename P::L;
   const i64 d = x.shape.head_dim, column = (x.shape.heads + kv_head) * d;
   for (i64 i = 0; i < count; ++i) {
+    const i64 tile = round_down(i, kTileRows);
     T* dk = x.dqkv.template row<T>(x.row + begin + i) + column;
     T* dv = dk + x.shape.kv_heads * d;
     for (i64 c = 0; c < d; c += kLanes) {
-      const i64 n = smaller(kLanes, d - c);
-      (L::load(s.dk + i * s.padded + c) * L::broadcast(s.scale)).store(dk + c, n);
-      L::load(s.dv + i * s.padded + c).store(dv + c, n);
+      const i64 n = smaller(kLanes, d - c),
+                at = tile * s.padded + c * kTileRows + (i - tile) * kLanes;
+      (L::load(s.dk + at) * L::broadcast(s.scale)).store(dk + c, n);
+      L::load(s.dv + at).store(dv + c, n);
     }
   }
 }
@@ -282,7 +283,8 @@ struct Sweep {
 
 template <class P, class T, Wanted kWanted>
 void sweep(std::byte* scratch, const BackwardRow<T>& x, const Sweep& w) {
-  const i64 keys = kWanted == Wanted::queries ? 0 : round_up(w.key_end - w.key, kBackKeys);
+  const i64 keys = kWanted == Wanted::queries ? 0 : round_up(w.key_end - w.key, kTileRows);
+  P p;
   BackScratch<P> s = take_back<P>(scratch, x.shape.head_dim, keys);
   for (i64 i = 0; i < keys * s.padded; ++i) s.dk[i] = s.dv[i] = 0;
   for (i64 head = w.head; head < w.head + w.heads; ++head)
@@ -291,10 +293,10 @@ void sweep(std::byte* scratch, const BackwardRow<T>& x, const Sweep& w) {
       i64 first = x.time;
       for (i64 g = 0; g < s.q.count / kSumGroup; ++g) first = smaller(first, s.q.first[g]);
       const i64 end = smaller(w.key_end, begin + s.q.count);
-      for (i64 key = larger(w.key, round_down(first, kBackKeys)); key < end; key += kBackKeys) {
+      for (i64 key = larger(w.key, round_down(first, kTileRows)); key < end; key += kTileRows) {
         pack_back_keys<P>(s, x, w.kv_head, key);
         const i64 at = kWanted == Wanted::queries ? 0 : (key - w.key) * s.padded;
-        back_tiles<P, kWanted>(s, key, s.dk + at, s.dv + at);
+        back_tiles<P, kWanted>(p, s, key, s.dk + at, s.dv + at);
       }
       if constexpr (kWanted != Wanted::keys) write_dq<P>(s, x, head);
     }
@@ -332,7 +334,7 @@ void backward(Queue& q, const Tensor& dqkv, const ConstTensor& dout, const Const
     return BackwardRow<T>{qkv,     dout,        out,  lse, dqkv, at.doc_start + b * at.time,
                           at.time, b * at.time, shape};
   };
-  const i64 size = 2 * round_up(at.time, kBackKeys) * round_up(shape.head_dim, kLanes) *
+  const i64 size = 2 * round_up(at.time, kTileRows) * round_up(shape.head_dim, kLanes) *
                    static_cast<i64>(sizeof(typename P::Scalar));
   const i64 group = shape.heads / shape.kv_heads;
   if (size <= kSweepBytes) {

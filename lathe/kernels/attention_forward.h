@@ -20,9 +20,9 @@ struct Queries {
   i64 count, width, depth, padded;  // head size as given, to a multiple of kSumGroup, of kLanes
   Scalar scale;
   typename P::Left* q;  // (count, depth)
-  Scalar *m, *l, *out;  // (count), (count, 16), (count, padded)
+  Scalar *m, *l, *out;  // (count), (count, 16), by tiles (kTileRows, padded)
   i32 *lo, *hi;
-  Scalar* scores;           // (kQueryRows, kKeyBlock), of the tile at hand
+  Scalar* scores;           // (kTileRows, kKeyBlock), of the tile at hand
   typename P::Left* share;  // P of that tile, packed
 };
 
@@ -35,18 +35,26 @@ Queries<P> take_queries(Carve& carve, i64 count, i64 width, double scale) {
   s.depth = round_up(width, kSumGroup);
   s.padded = round_up(width, kLanes);
   s.scale = static_cast<Scalar>(scale);
-  s.q = carve.take<typename P::Left>(count * s.depth);
+  const i64 rows = round_up(count, kTileRows);
+  s.q = carve.take<typename P::Left>(rows * s.depth);
   s.m = carve.take<Scalar>(count);
   s.l = carve.take<Scalar>(count * kLanes);
-  s.out = carve.take<Scalar>(count * s.padded);
+  s.out = carve.take<Scalar>(rows * s.padded);
   s.lo = carve.take<i32>(count);
   s.hi = carve.take<i32>(count);
-  s.scores = carve.take<Scalar>(kQueryRows * kKeyBlock);
-  s.share = carve.take<typename P::Left>(kQueryRows * kKeyBlock);
+  s.scores = carve.take<Scalar>(kTileRows * kKeyBlock);
+  s.share = carve.take<typename P::Left>(kTileRows * kKeyBlock);
   for (i64 i = 0; i < count; ++i) s.m[i] = std::numeric_limits<Scalar>::lowest();
   for (i64 i = 0; i < count * kLanes; ++i) s.l[i] = 0;
-  for (i64 i = 0; i < count * s.padded; ++i) s.out[i] = 0;
+  for (i64 i = 0; i < rows * s.padded; ++i) s.out[i] = 0;
   return s;
+}
+
+/// Where row r of the output starts; its next sixteen columns are kTilePanel further.
+template <class P>
+LATHE_INLINE typename P::Scalar* out_row(const Queries<P>& s, i64 r) {
+  const i64 tile = round_down(r, kTileRows);
+  return s.out + tile * s.padded + (r - tile) * kLanes;
 }
 
 /// Keys [begin, begin + kKeyChunk) at most, packed by blocks.
@@ -101,14 +109,14 @@ template <class P>
 LATHE_INLINE void soften(const Queries<P>& s, i64 r, i64 tile_row, i64 k, i64 n) {
   using L = typename P::L;
   using Scalar = typename P::Scalar;
-  Scalar* x = s.scores + tile_row * kKeyBlock;
+  Scalar* x = s.scores + tile_row * kLanes;  // the next sixteen are a panel further
   const bool partly = s.lo[r] > k || s.hi[r] < k + n - 1;
   L top = L::broadcast(-std::numeric_limits<Scalar>::infinity());
-  for (i64 j = 0; j < n; j += kLanes) {
-    L v = L::load(x + j);
+  for (i64 j = 0; j < n / kLanes; ++j) {
+    L v = L::load(x + j * kTilePanel);
     if (partly) {
-      v = masked(v, k + j, s.lo[r], s.hi[r]);
-      v.store(x + j);
+      v = masked(v, k + j * kLanes, s.lo[r], s.hi[r]);
+      v.store(x + j * kTilePanel);
     }
     top = max(v, top);
   }
@@ -118,22 +126,22 @@ LATHE_INLINE void soften(const Queries<P>& s, i64 r, i64 tile_row, i64 k, i64 n)
     const L c = L::broadcast(exp(L::broadcast(s.m[r] - reach)).lane0());
     s.m[r] = reach;
     l = l * c;
-    Scalar* out = s.out + r * s.padded;
-    for (i64 j = 0; j < s.padded; j += kLanes) (L::load(out + j) * c).store(out + j);
+    Scalar* out = out_row(s, r);
+    for (i64 j = 0; j < s.padded / kLanes; ++j)
+      (L::load(out + j * kTilePanel) * c).store(out + j * kTilePanel);
   }
   const L scale = L::broadcast(s.scale), m = L::broadcast(-s.m[r]);
-  typename P::Left* share = s.share + tile_row * kKeyBlock;
-  for (i64 j = 0; j < n; j += kLanes) {
-    const L p = exp(fma(L::load(x + j), scale, m));
+  for (i64 j = 0; j < n / kLanes; ++j) {
+    const L p = exp(fma(L::load(x + j * kTilePanel), scale, m));
     l = l + p;
-    P::put_left(share, j, p);
+    P::put_left(s.share, kKeyBlock, tile_row, j * kLanes, p);
   }
   l.store(s.l + r * kLanes);
 }
 
 /// Rows [r, r + n) of the queries against one block of keys that starts at `block`.
 template <class P>
-void attend(const Queries<P>& s, i64 r, i64 n, const PackedKeys<P>& keys, i64 block) {
+void attend(P& p, const Queries<P>& s, i64 r, i64 n, const PackedKeys<P>& keys, i64 block) {
   i64 lo = s.lo[r], hi = s.hi[r];
   for (i64 i = r; i < r + n; ++i) {
     lo = smaller(lo, s.lo[i]);
@@ -143,25 +151,25 @@ void attend(const Queries<P>& s, i64 r, i64 n, const PackedKeys<P>& keys, i64 bl
   const i64 width = smaller(block + kKeyBlock, round_up(hi + 1, kSumGroup)) - k;
   if (width <= 0) return;
   const i64 at = (block - keys.begin) / P::kWord, skip = (k - block) / P::kWord;
-  P::multiply(s.scores, kKeyBlock, false, s.q + r * s.depth, s.depth,
-              keys.keys + at * s.depth + skip * s.depth, s.depth / P::kWord * kLanes, n, width,
-              s.depth);
+  p.multiply(s.scores, kTilePanel, false, s.q + r * s.depth, s.depth,
+             keys.keys + at * s.depth + skip * s.depth, s.depth / P::kWord * kLanes, n, width,
+             s.depth);
   for (i64 i = 0; i < n; ++i) soften<P>(s, r + i, i, k, width);
-  P::multiply(s.out + r * s.padded, s.padded, true, s.share, kKeyBlock,
-              keys.values + at * s.padded + skip * kLanes, kKeyBlock / P::kWord * kLanes, n,
-              s.padded, width);
+  p.multiply(s.out + r * s.padded, kTilePanel, true, s.share, kKeyBlock,
+             keys.values + at * s.padded + skip * kLanes, kKeyBlock / P::kWord * kLanes, n,
+             s.padded, width);
 }
 
 /// All blocks of [first, end) for all queries.
 template <class P, class T>
-void attend_all(const Queries<P>& s, PackedKeys<P>& keys, const Head<T>& k, const Head<T>& v,
+void attend_all(P& p, const Queries<P>& s, PackedKeys<P>& keys, const Head<T>& k, const Head<T>& v,
                 i64 first, i64 end) {
   for (i64 chunk = round_down(first, kKeyBlock); chunk < end; chunk += kKeyChunk) {
     const i64 chunk_end = smaller(end, chunk + kKeyChunk);
     pack_keys<P>(keys, k, v, chunk, chunk_end);
-    for (i64 r = 0; r < s.count; r += kQueryRows)
+    for (i64 r = 0; r < s.count; r += kTileRows)
       for (i64 block = chunk; block < chunk_end; block += kKeyBlock)
-        attend<P>(s, r, smaller(kQueryRows, s.count - r), keys, block);
+        attend(p, s, r, smaller(kTileRows, s.count - r), keys, block);
   }
 }
 
@@ -171,7 +179,7 @@ void finish_row(const Queries<P>& s, i64 r, T* out, typename P::Scalar* lse) {
   using L = typename P::L;
   const L l = L::broadcast(L::load(s.l + r * kLanes).sum());
   for (i64 c = 0; c < s.width; c += kLanes) {
-    const L x = L::load(s.out + r * s.padded + c) / l;
+    const L x = L::load(out_row(s, r) + c / kLanes * kTilePanel) / l;
     if (s.width - c >= kLanes)
       x.store(out + c);
     else
@@ -192,6 +200,7 @@ void forward_span(std::byte* scratch, const Tensor& out, const Tensor& lse, cons
   const i64 d = shape.head_dim, row = b * at.time, end = smaller(at.time, begin + kQuerySpan);
   const i64 kv_head = head / (shape.heads / shape.kv_heads);
   const bool* none = nullptr;
+  P p;
   Carve carve{scratch};
   Queries<P> s = take_queries<P>(carve, end - begin, d, score_scale(d));
   PackedKeys<P> keys = take_keys<P>(carve, s.depth, s.padded);
@@ -206,7 +215,7 @@ void forward_span(std::byte* scratch, const Tensor& out, const Tensor& lse, cons
     s.hi[i] = static_cast<i32>(begin + i);
     first = smaller(first, lo);
   }
-  attend_all<P>(s, keys, k, v, first, end);
+  attend_all(p, s, keys, k, v, first, end);
   for (i64 i = 0; i < s.count; ++i)
     finish_row<P>(s, i, out.row<T>(row + begin + i) + head * d,
                   lse.row<typename P::Scalar>(row + begin + i) + head);
@@ -231,6 +240,7 @@ void decode(Queue& queue, const Tensor& out, const ConstTensor& q, const ConstTe
   for_pieces(queue, shape.kv_heads, [&](i64 kv_head, int worker) {
     const i64 d = shape.head_dim, group = shape.heads / shape.kv_heads;
     const bool* none = nullptr;
+    P p;
     Carve carve{queue.scratch(worker)};
     Queries<P> s = take_queries<P>(carve, group, d, score_scale(d));
     PackedKeys<P> packed = take_keys<P>(carve, s.depth, s.padded);
@@ -241,8 +251,8 @@ void decode(Queue& queue, const Tensor& out, const ConstTensor& q, const ConstTe
     }
     const T* first = q.row<T>(0) + kv_head * group * d;
     pack_left<P>(s.q, Head<T>{first, d, group, d}, 0, group, none, Spoilt::nan);
-    attend_all<P>(s, packed, head_of<T>(keys, 0, length, kv_head * d, d),
-                  head_of<T>(values, 0, length, kv_head * d, d), lo, length);
+    attend_all(p, s, packed, head_of<T>(keys, 0, length, kv_head * d, d),
+               head_of<T>(values, 0, length, kv_head * d, d), lo, length);
     for (i64 i = 0; i < group; ++i)
       finish_row<P>(s, i, out.row<T>(0) + (kv_head * group + i) * d, nullptr);
   });

@@ -24,47 +24,47 @@ struct OuterProducts : W {
   using typename W::Scalar;
   using W::kWord;
 
-  static void multiply(Scalar* c, i64 ldc, bool add, const Left* a, i64 lda, const Right* b,
-                       i64 panel, i64 m, i64 n, i64 k) {
+  void multiply(Scalar* c, i64 c_panel, bool add, const Left* a, i64 lda, const Right* b,
+                i64 b_panel, i64 m, i64 n, i64 k) {
     const i64 whole = m / Tile::kRows * Tile::kRows;
     for (i64 i = 0; i < whole; i += Tile::kRows)
-      rows<Tile::kRows>(c + i * ldc, ldc, add, a + i * lda, lda, b, panel, n, k);
+      rows<Tile::kRows>(c + i * kLanes, c_panel, add, a + i * lda, lda, b, b_panel, n, k);
     for (i64 i = whole; i < m; ++i)
-      rows<1>(c + i * ldc, ldc, add, a + i * lda, lda, b, panel, n, k);
+      rows<1>(c + i * kLanes, c_panel, add, a + i * lda, lda, b, b_panel, n, k);
   }
 
  private:
   template <i64 R>
-  static void rows(Scalar* c, i64 ldc, bool add, const Left* a, i64 lda, const Right* b, i64 panel,
-                   i64 n, i64 k) {
-    constexpr i64 kWidth = Tile::kPanels * kLanes;
-    const i64 whole = n / kWidth * kWidth;
-    for (i64 j = 0; j < whole; j += kWidth)
-      tile<R, Tile::kPanels>(c + j, ldc, add, a, lda, b + j / kLanes * panel, panel, k);
-    if (whole < n) tile<R, 1>(c + whole, ldc, add, a, lda, b + whole / kLanes * panel, panel, k);
+  static void rows(Scalar* c, i64 c_panel, bool add, const Left* a, i64 lda, const Right* b,
+                   i64 b_panel, i64 n, i64 k) {
+    const i64 panels = n / kLanes, whole = panels / Tile::kPanels * Tile::kPanels;
+    for (i64 j = 0; j < whole; j += Tile::kPanels)
+      tile<R, Tile::kPanels>(c + j * c_panel, c_panel, add, a, lda, b + j * b_panel, b_panel, k);
+    if (whole < panels)
+      tile<R, 1>(c + whole * c_panel, c_panel, add, a, lda, b + whole * b_panel, b_panel, k);
   }
 
   /// R rows by N panels of c, in registers throughout.
   template <i64 R, i64 N>
-  LATHE_INLINE static void tile(Scalar* c, i64 ldc, bool add, const Left* a, i64 lda,
-                                const Right* b, i64 panel, i64 k) {
+  LATHE_INLINE static void tile(Scalar* c, i64 c_panel, bool add, const Left* a, i64 lda,
+                                const Right* b, i64 b_panel, i64 k) {
     L acc[R][N];
 #pragma GCC unroll 8
     for (i64 i = 0; i < R; ++i)
 #pragma GCC unroll 4
       for (i64 j = 0; j < N; ++j)
-        acc[i][j] = add ? L::load(c + i * ldc + j * kLanes) : L::broadcast(0);
+        acc[i][j] = add ? L::load(c + i * kLanes + j * c_panel) : L::broadcast(0);
     if constexpr (kGroups) {
       for (i64 g = 0; g < k; g += kSumGroup)
-        add_group<R, N>(acc, a + g, lda, b + g / kWord * kLanes, panel);
+        add_group<R, N>(acc, a + g, lda, b + g / kWord * kLanes, b_panel);
     } else {
       for (i64 w = 0; w < k / kWord; ++w)
-        step<R, N>(acc, a + w * kWord, lda, b + w * kLanes, panel);
+        step<R, N>(acc, a + w * kWord, lda, b + w * kLanes, b_panel);
     }
 #pragma GCC unroll 8
     for (i64 i = 0; i < R; ++i)
 #pragma GCC unroll 4
-      for (i64 j = 0; j < N; ++j) acc[i][j].store(c + i * ldc + j * kLanes);
+      for (i64 j = 0; j < N; ++j) acc[i][j].store(c + i * kLanes + j * c_panel);
   }
 
   template <i64 R, i64 N>
@@ -119,7 +119,9 @@ struct PlainWords {
       return x;
     }
   }
-  LATHE_INLINE static void put_left(Left* row, i64 k, L x) { rounded(x).store(row + k); }
+  LATHE_INLINE static void put_left(Left* a, i64 lda, i64 r, i64 k, L x) {
+    rounded(x).store(a + r * lda + k);
+  }
   LATHE_INLINE static void put_right(Right* panel, i64 k, const L* x) {
     for (i64 i = 0; i < 4; ++i) rounded(x[i]).store(panel + (k + i) * kLanes);
   }

@@ -5,15 +5,17 @@
 //   P::L, P::Scalar        lanes and their element
 //   P::Left, P::Right      what a packed element of the left and a word of the right operand are
 //   P::kWord               elements of the summed dim that one word of the right operand holds
-//   put_left(row, k, x)    sixteen elements at k of a row of a left operand (rows, summed), rounded
-//                          to the products' format
+//   put_left(a, lda, r, k, x)
+//                          sixteen elements x at (r, k) of a left operand (rows, lda), rounded to
+//                          the products' format; sixteen rows take 16 lda elements
 //   put_right(b, k, x)     rows k..k+3 of a right operand's panel of sixteen columns (summed, 16)
 //   transpose(t)           of a 16 x 16 block in place
-//   multiply(c, ldc, add, a, lda, b, panel, m, n, k)
-//                          c (m, n) = [c +] a b in the order of gemm.h; n a multiple of 16, k of
-//                          32, panel the distance between two panels of b, in words
+//   p.multiply(c, c_panel, add, a, lda, b, b_panel, m, n, k)
+//                          c (m, n) = [c +] a b in the order of gemm.h; n a multiple of 16, k of 32
 //
-// A right operand lies in panels: all of its summed dim for columns 0..15, then for 16..31, ...
+// A P lives as long as a piece of work. Right operands and results lie in panels of sixteen
+// columns, each with all its rows: c_panel and b_panel are the distances between two, in elements
+// and words.
 //
 // What must not be seen must not be felt. A pair that is masked has weight zero, but zero times an
 // infinity is not zero, and a tile's products sum over masked pairs too. So a token that holds
@@ -34,10 +36,12 @@ namespace lathe::kernels {
 inline constexpr i64 kSumGroup = 32;
 /// Keys between two corrections of the running maximum, counted from token 0: part of the order.
 inline constexpr i64 kKeyBlock = 128;
-/// Queries of a tile of forward, of a piece of forward, and keys that are packed at a time.
-inline constexpr i64 kQueryRows = 32, kQuerySpan = 256, kKeyChunk = 1024;
-/// Keys and queries of a tile of backward, and queries that are packed at a time.
-inline constexpr i64 kBackKeys = 32, kBackQueries = 64, kBackChunk = 256;
+/// Rows of a result, queries in forward and keys in backward, and what lies between its panels.
+inline constexpr i64 kTileRows = 32, kTilePanel = kTileRows * kLanes;
+/// Queries of a piece of forward, and keys that are packed at a time.
+inline constexpr i64 kQuerySpan = 256, kKeyChunk = 1024;
+/// Queries of a tile of backward, and queries that are packed at a time.
+inline constexpr i64 kBackQueries = 64, kBackChunk = 256;
 
 LATHE_INLINE constexpr i64 round_up(i64 n, i64 to) { return (n + to - 1) / to * to; }
 LATHE_INLINE constexpr i64 round_down(i64 n, i64 to) { return n / to * to; }
@@ -113,7 +117,7 @@ void pack_left(typename P::Left* to, const Head<T>& x, i64 t0, i64 n, const bool
   const i64 depth = round_up(x.width, kSumGroup);
   for (i64 t = 0; t < n; ++t)
     for (i64 c = 0; c < depth; c += kLanes)
-      P::put_left(to + t * depth, c, load_token<P>(x, t0 + t, c, spoilt, as));
+      P::put_left(to, depth, t, c, load_token<P>(x, t0 + t, c, spoilt, as));
 }
 
 /// A 16 x 16 block: tokens t.. by columns c.., transposed.
@@ -170,8 +174,7 @@ void pack_left_transposed(typename P::Left* to, const Head<T>& x, i64 t0, i64 n,
   for (i64 c = 0; c < x.width; c += kLanes)
     for (i64 t = 0; t < n; t += kLanes) {
       load_transposed<P>(block, x, t0 + t, c, spoilt, as);
-      for (i64 i = 0; i < kLanes; ++i)
-        P::put_left(to + (c + i) * n, t, L::load(block + i * kLanes));
+      for (i64 i = 0; i < kLanes; ++i) P::put_left(to, n, c + i, t, L::load(block + i * kLanes));
     }
 }
 

@@ -22,11 +22,12 @@ struct PairWords {
   using Right = u32;
   static constexpr i64 kWord = 2;
 
-  LATHE_INLINE static void put_left(bf16* row, i64 k, F16 x) {
+  LATHE_INLINE static void put_left(bf16* a, i64 lda, i64 r, i64 k, F16 x) {
     const __m256i order = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
     const auto narrow = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + k), _mm256_shuffle_epi8(narrow, order));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(a + r * lda + k),
+                        _mm256_shuffle_epi8(narrow, order));
   }
   LATHE_INLINE static void put_right(u32* panel, i64 k, const F16* x) {
     u32* to = panel + k / kWord * kLanes;
