@@ -35,7 +35,7 @@ namespace {
 
 struct SampleOptions {
   std::string model, prompt, tokenizer, kernels = "auto";
-  i64 tokens = 256;
+  i64 tokens = 256, seed = 1;
   model::Sampling sampling;
   int threads = 0;
   bool use_previous = false, json = false;
@@ -59,7 +59,8 @@ void declare(CLI::App& a, SampleOptions& o) {
                "only the most likely tokens that together reach this probability")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  a.add_option("--seed", o.sampling.seed, "the same seed writes the same text")
+  a.add_option("--seed", o.seed, "the same seed writes the same text")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   a.add_option("--tokenizer", o.tokenizer,
                "tokenizer.json or tok*.bin; a run folder has its own, a .bin model needs one");
@@ -166,7 +167,9 @@ Sample write_text(const SampleOptions& o, const Source& s, model::Decoder& d,
     }
     return true;
   };
-  r.ended = model::generate(d, prompt, o.tokens, o.sampling, take);
+  model::Sampling sampling = o.sampling;
+  sampling.seed = static_cast<u64>(o.seed);
+  r.ended = model::generate(d, prompt, o.tokens, sampling, take);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }
@@ -177,7 +180,7 @@ void print_json(const SampleOptions& o, const Sample& r) {
   j["text"] = r.text;
   j["tokens"] = r.tokens;
   j["ended"] = reason(r.ended);
-  j["seed"] = o.sampling.seed;
+  j["seed"] = o.seed;
   j["seconds"] = r.seconds;
   // A text may end within a character: what JSON cannot hold becomes U+FFFD.
   fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
