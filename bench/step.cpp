@@ -4,8 +4,9 @@
 //              [--steps N] [--smoke]
 //
 // Prints "ready" when the first step is behind it, then for each line "N" on stdin runs N steps and
-// prints their seconds, one a line, and "end": bench/peers/compare.sh alternates it with other
-// programs. With --steps it runs that many at once and prints medians and the share of the peak.
+// prints their seconds, one a line, and "end" with the operations per second that the machine's
+// products reach just then: bench/peers/compare.sh alternates it with other programs. With --steps
+// it runs that many at once and prints medians and the share of the peak.
 
 #include "lathe/train/step.h"
 
@@ -196,7 +197,7 @@ int run(const Options& o) {
       fmt::print("{:.6f}\n", steps.take_one());
       std::fflush(stdout);
     }
-    fmt::print("end\n");
+    fmt::print("end {:.3e}\n", steps.peak());
     std::fflush(stdout);
   }
   return 0;
