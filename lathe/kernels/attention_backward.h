@@ -67,6 +67,7 @@ struct BackScratch {
   BackQueries<P> q;
   BackKeys<P> k;
   BackTile<P> tile;
+  i64 bytes;                    // all of it
   typename P::Scalar *dk, *dv;  // keys of the sweep, by tiles (kTileRows, padded)
 };
 
@@ -102,6 +103,7 @@ BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys) {
   s.tile.dscores_right = carve.take<Right>(kTileRows * kBackQueries / P::kWord);
   s.dk = carve.take<Scalar>(keys * s.padded);
   s.dv = carve.take<Scalar>(keys * s.padded);
+  s.bytes = carve.used;
   return s;
 }
 
@@ -116,6 +118,8 @@ void read_queries(BackQueries<P>& q, const BackwardRow<T>& x, i64 head, const He
   for (i64 i = 0; i < q.count; ++i) {
     const i64 t = q.begin + i;
     const bool inside = t < x.time;
+    fetch_token(out, i + kFetchAhead);
+    fetch_token(dout, i + kFetchAhead);
     L delta = L::broadcast(0);
     for (i64 c = 0; c < d; c += kLanes)
       delta = fma(load_head<P>(dout, i, c), load_head<P>(out, i, c), delta);
@@ -138,7 +142,10 @@ void pack_queries(BackScratch<P>& s, const BackwardRow<T>& x, i64 head, i64 begi
   const Head<T> query = head_of<T>(x.qkv, x.row + begin, inside, head * d, d);
   const Head<T> dout = head_of<T>(x.dout, x.row + begin, inside, head * d, d);
   read_queries<P>(q, x, head, dout);
-  for (i64 i = 0; i < q.count; ++i) q.spoilt[i] = !is_finite<P>(query, i) || !is_finite<P>(dout, i);
+  for (i64 i = 0; i < q.count; ++i) {
+    fetch_token(query, i + kFetchAhead);
+    q.spoilt[i] = !is_finite<P>(query, i) || !is_finite<P>(dout, i);
+  }
   pack_right_columns<P>(q.q_columns, query, 0, q.count, q.spoilt, Spoilt::nan);
   pack_right_columns<P>(q.dout_columns, dout, 0, q.count, q.spoilt, Spoilt::nan);
   for (i64 i = 0; i < q.count; i += kBackQueries) {
@@ -151,14 +158,18 @@ void pack_queries(BackScratch<P>& s, const BackwardRow<T>& x, i64 head, i64 begi
 
 template <class P, class T>
 void pack_back_keys(BackScratch<P>& s, const BackwardRow<T>& x, i64 kv_head, i64 begin) {
-  const i64 d = x.shape.head_dim, inside = smaller(kTileRows, x.time - begin);
+  const i64 d = x.shape.head_dim, left = x.time - begin;
   const i64 column = (x.shape.heads + kv_head) * d, values = column + x.shape.kv_heads * d;
-  const Head<T> k = head_of<T>(x.qkv, x.row + begin, inside, column, d);
-  const Head<T> v = head_of<T>(x.qkv, x.row + begin, inside, values, d);
+  const Head<T> k = head_of<T>(x.qkv, x.row + begin, left, column, d);
+  const Head<T> v = head_of<T>(x.qkv, x.row + begin, left, values, d);
   for (i64 i = 0; i < kTileRows; ++i) s.k.spoilt[i] = !is_finite<P>(k, i) || !is_finite<P>(v, i);
   pack_left<P>(s.k.keys, k, 0, kTileRows, s.k.spoilt, Spoilt::nan);
   pack_left<P>(s.k.values, v, 0, kTileRows, s.k.spoilt, Spoilt::nan);
   pack_left_transposed<P>(s.k.keys_transposed, k, 0, kTileRows, s.k.spoilt, Spoilt::zero);
+  for (i64 i = kTileRows; i < 2 * kTileRows; ++i) {
+    fetch_token(k, i);
+    fetch_token(v, i);
+  }
 }
 
 /// Scores and dP of a tile to P and dS: keys from `key`, n queries from q.begin + i. Four keys at a
@@ -303,8 +314,6 @@ void sweep(std::byte* scratch, const BackwardRow<T>& x, const Sweep& w) {
   if constexpr (kWanted != Wanted::queries) write_dkv<P>(s, x, w.kv_head, w.key, w.key_end - w.key);
 }
 
-/// Bytes of scratch that dK and dV of one sweep may take.
-inline constexpr i64 kSweepBytes = i64{3} << 20;
 /// Keys of a sweep where all do not fit.
 inline constexpr i64 kSweepKeys = 512;
 
@@ -334,10 +343,9 @@ void backward(Queue& q, const Tensor& dqkv, const ConstTensor& dout, const Const
     return BackwardRow<T>{qkv,     dout,        out,  lse, dqkv, at.doc_start + b * at.time,
                           at.time, b * at.time, shape};
   };
-  const i64 size = 2 * round_up(at.time, kTileRows) * round_up(shape.head_dim, kLanes) *
-                   static_cast<i64>(sizeof(typename P::Scalar));
+  const i64 keys = round_up(at.time, kTileRows);
   const i64 group = shape.heads / shape.kv_heads;
-  if (size <= kSweepBytes) {
+  if (take_back<P>(nullptr, shape.head_dim, keys).bytes <= Queue::kWorkerScratch) {
     for_pieces(q, at.batch * shape.kv_heads, [&](i64 piece, int worker) {
       const i64 kv_head = piece % shape.kv_heads;
       sweep<P, T, Wanted::all>(q.scratch(worker), row_of(piece / shape.kv_heads),

@@ -84,8 +84,11 @@ void pack_keys(PackedKeys<P>& to, const Head<T>& k, const Head<T>& v, i64 begin,
   const Head<T> keys{k.data + begin * k.stride, k.stride, k.count - begin, k.width};
   const Head<T> values{v.data + begin * v.stride, v.stride, v.count - begin, v.width};
   const i64 tokens = round_up(end - begin, kKeyBlock);
-  for (i64 t = 0; t < tokens; ++t)
+  for (i64 t = 0; t < tokens; ++t) {
+    fetch_token(keys, t + kFetchAhead);
+    fetch_token(values, t + kFetchAhead);
     to.spoilt[t] = !is_finite<P>(keys, t) || !is_finite<P>(values, t);
+  }
   for (i64 t = 0; t < tokens; t += kKeyBlock) {
     pack_right_columns<P>(to.keys + t * depth / P::kWord, keys, t, kKeyBlock, to.spoilt,
                           Spoilt::nan);

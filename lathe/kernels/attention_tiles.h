@@ -41,20 +41,21 @@ inline constexpr i64 kTileRows = 32, kTilePanel = kTileRows * kLanes;
 /// Queries of a piece of forward, and keys that are packed at a time.
 inline constexpr i64 kQuerySpan = 256, kKeyChunk = 1024;
 /// Queries of a tile of backward, and queries that are packed at a time.
-inline constexpr i64 kBackQueries = 64, kBackChunk = 256;
+inline constexpr i64 kBackQueries = 64, kBackChunk = 512;
 
 LATHE_INLINE constexpr i64 round_up(i64 n, i64 to) { return (n + to - 1) / to * to; }
 LATHE_INLINE constexpr i64 round_down(i64 n, i64 to) { return n / to * to; }
 LATHE_INLINE constexpr i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 LATHE_INLINE constexpr i64 larger(i64 a, i64 b) { return a > b ? a : b; }
 
-/// Hands out a worker's scratch from its start.
+/// Hands out a worker's scratch from its start; without memory it only counts.
 struct Carve {
-  std::byte* at;
+  std::byte* base;
+  i64 used = 0;
   template <class T>
   LATHE_INLINE T* take(i64 n) {
-    T* p = reinterpret_cast<T*>(at);
-    at += round_up(n * static_cast<i64>(sizeof(T)), 64);
+    T* p = base ? reinterpret_cast<T*>(base + used) : nullptr;
+    used += round_up(n * static_cast<i64>(sizeof(T)), 64);
     return p;
   }
 };
@@ -87,6 +88,18 @@ LATHE_INLINE typename P::L load_head(const Head<T>& x, i64 t, i64 c) {
   return n >= kLanes ? P::L::load(p) : P::L::load(p, n);
 }
 
+/// Asks for token t of a head ahead of its use: the rows of a head lie pages apart, where the
+/// hardware does not follow.
+template <class T>
+LATHE_INLINE void fetch_token(const Head<T>& x, i64 t) {
+  if (t >= x.count) return;
+  const T* p = x.data + t * x.stride;
+  for (i64 c = 0; c < x.width; c += 64 / static_cast<i64>(sizeof(T))) __builtin_prefetch(p + c);
+  __builtin_prefetch(p + x.width - 1);
+}
+/// Tokens ahead that cover the latency of memory.
+inline constexpr i64 kFetchAhead = 12;
+
 /// Whether every element of token t is finite.
 template <class P, class T>
 bool is_finite(const Head<T>& x, i64 t) {
@@ -115,9 +128,11 @@ template <class P, class T>
 void pack_left(typename P::Left* to, const Head<T>& x, i64 t0, i64 n, const bool* spoilt,
                Spoilt as) {
   const i64 depth = round_up(x.width, kSumGroup);
-  for (i64 t = 0; t < n; ++t)
+  for (i64 t = 0; t < n; ++t) {
+    fetch_token(x, t0 + t + kFetchAhead);
     for (i64 c = 0; c < depth; c += kLanes)
       P::put_left(to, depth, t, c, load_token<P>(x, t0 + t, c, spoilt, as));
+  }
 }
 
 /// A 16 x 16 block: tokens t.. by columns c.., transposed.

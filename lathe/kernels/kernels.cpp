@@ -50,7 +50,8 @@ const Kernels& avx512bf16() {
 }
 
 const Kernels& amx() {
-  static const Kernels table = derive(avx512bf16(), "amx", {amx_impl::add_gemm});
+  static const Kernels table =
+      derive(avx512bf16(), "amx", {amx_impl::add_gemm, amx_impl::add_attention});
   return table;
 }
 

@@ -40,6 +40,7 @@ void add_attention(Kernels& k);
 
 namespace amx_impl {
 void add_gemm(Kernels& k);
+void add_attention(Kernels& k);
 }  // namespace amx_impl
 
 }  // namespace lathe::kernels

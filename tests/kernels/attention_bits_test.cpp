@@ -7,6 +7,7 @@
 
 #include "lathe/kernels/attention.h"
 #include "tests/kernels/attention_cases.h"
+#include "tests/kernels/emulated_amx_attention.h"
 
 namespace lathe::kernels {
 namespace {
@@ -41,6 +42,22 @@ TEST(Attention, EveryTableGivesTheBitsOfTheReference) {
   expect_tables_agree<float>(numerics::Format::f32);
   expect_tables_agree<float>(numerics::Format::bf16);
   expect_tables_agree<double>(numerics::Format::f64);
+}
+
+TEST(Attention, TilesGiveTheBitsOfTheReference) {
+  for (const Candidate& c : candidates())
+    if (c.table == &avx512bf16() && !c.why_not.empty())
+      GTEST_SKIP() << "packing for tiles needs AVX512-BF16: " << c.why_not;
+  Kernels tiles = avx512bf16();
+  tiles.attention = emulated_amx_attention();
+  Queue q(2);
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(describe(s));
+    Trial<bf16> expected(s), run(s);
+    expected.compute(avx512bf16(), q, numerics::Format::bf16);
+    run.compute(tiles, q, numerics::Format::bf16);
+    expect_same(expected, run);
+  }
 }
 
 TEST(Attention, ThreadsDoNotMatter) {

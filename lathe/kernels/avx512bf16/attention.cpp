@@ -7,6 +7,7 @@
 #include "lathe/kernels/attention_types.h"
 #include "lathe/kernels/avx512/attention_simd.h"
 #include "lathe/kernels/avx512/simd.h"
+#include "lathe/kernels/avx512bf16/word_pairs.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/tables.h"
 
@@ -31,8 +32,8 @@ struct PairWords {
   }
   LATHE_INLINE static void put_right(u32* panel, i64 k, const F16* x) {
     u32* to = panel + k / kWord * kLanes;
-    store_dwords(to, pairs(x[0], x[2]));
-    store_dwords(to + kLanes, pairs(x[1], x[3]));
+    store_dwords(to, word_pairs(x[0], x[2]));
+    store_dwords(to + kLanes, word_pairs(x[1], x[3]));
   }
   LATHE_INLINE static void transpose(float* t) { transpose_floats(t); }
   LATHE_INLINE static Word row(const bf16* p) {
@@ -44,16 +45,6 @@ struct PairWords {
   LATHE_INLINE static F16 multiply_add(Word row, Word column, F16 acc) {
     return {_mm512_dpbf16_ps(acc.v, reinterpret_cast<__m512bh>(row.v),
                              reinterpret_cast<__m512bh>(column.v))};
-  }
-
- private:
-  /// (low y, high x) in every word.
-  LATHE_INLINE static __m512i pairs(F16 x, F16 y) {
-    const __m512i order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order,
-                                    reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x.v, y.v)));
   }
 };
 
