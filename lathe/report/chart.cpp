@@ -155,6 +155,33 @@ std::string open(const std::string& id, const std::string& title, const std::str
       width, height, escape(id), escape(title), escape(description));
 }
 
+constexpr double kBarHeight = 24;
+
+double sum_of(const Bar& bar) {
+  double sum = 0;
+  for (const Bar::Segment& s : bar.segments)
+    if (drawable(s.value)) sum += std::max(s.value, 0.0);
+  return sum;
+}
+
+/// One bar at height y, `scale` pixels to a unit, its sum behind it.
+std::string draw(const BarChart& c, const Bar& bar, double left, double y, double scale) {
+  std::string out = fmt::format("<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", left - 6,
+                                y + 16, escape(bar.label));
+  double x = left;
+  for (const Bar::Segment& s : bar.segments) {
+    if (!drawable(s.value) || s.value <= 0) continue;
+    out += fmt::format(
+        "<rect class=\"f{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\">"
+        "<title>{} {}</title></rect>",
+        s.colour, x, y, std::max(scale * s.value, 0.5), kBarHeight, escape(s.name),
+        escape(write(c.text, s.value)));
+    x += scale * s.value;
+  }
+  return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x + 6, y + 16,
+                           escape(write(c.text, sum_of(bar))));
+}
+
 }  // namespace
 
 std::string svg(const Chart& c) {
@@ -189,34 +216,16 @@ std::string svg(const BarChart& c) {
   std::vector<std::pair<std::string, int>> entries;
   for (const Bar& bar : c.bars) {
     widest = std::max(widest, text_width(bar.label));
-    double sum = 0;
-    for (const Bar::Segment& s : bar.segments) {
-      if (std::isfinite(s.value) && s.value > 0) sum += s.value;
+    longest = std::max(longest, sum_of(bar));
+    for (const Bar::Segment& s : bar.segments)
       if (!s.name.empty()) entries.emplace_back(s.name, s.colour);
-    }
-    longest = std::max(longest, sum);
   }
-  const double left = widest + 10, room = static_cast<double>(c.width) - left - 64, height = 24;
+  const double left = widest + 10, pixels = static_cast<double>(c.width) - left - 64;
   double y = 6;
   std::string body;
   for (const Bar& bar : c.bars) {
-    double x = left, sum = 0;
-    body += fmt::format("<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", left - 6, y + 16,
-                        escape(bar.label));
-    for (const Bar::Segment& s : bar.segments) {
-      if (!std::isfinite(s.value) || s.value <= 0) continue;
-      const double width = room * s.value / longest;
-      body += fmt::format(
-          "<rect class=\"f{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\">"
-          "<title>{} {}</title></rect>",
-          s.colour, x, y, std::max(width, 0.5), height, escape(s.name),
-          escape(write(c.text, s.value)));
-      x += width;
-      sum += s.value;
-    }
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x + 6, y + 16,
-                        escape(write(c.text, sum)));
-    y += height + 8;
+    body += draw(c, bar, left, y, longest > 0 ? pixels / longest : 0);
+    y += kBarHeight + 8;
   }
   for (std::size_t i = 0; i < entries.size();) {  // as many names in a row as fit
     double x = left;
