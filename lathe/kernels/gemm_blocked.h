@@ -96,26 +96,38 @@ struct Cut {
   i64 rows, cols, depth, partial_bytes;
 };
 
+/// How packing one operand of a slab is cut into pieces: long the way the operand lies in memory.
+struct PackCut {
+  i64 vectors, depth;  // of a piece
+  i64 down, count;     // pieces along the summed dimension; pieces in all
+
+  LATHE_INLINE PackCut(const Operand& x, i64 slab_vectors, i64 slab_depth)
+      : vectors(x.along == Along::cols ? 64 : 256),
+        depth(x.along == Along::cols ? 512 : 128),
+        down(pieces_of(slab_depth, depth)),
+        count(pieces_of(slab_vectors, vectors) * down) {}
+};
+
+/// Packs piece `p` of an operand's part of a slab: `slab_vectors` vectors from `outer` on.
+template <class P, bool kIsA>
+LATHE_INLINE void pack_piece(const Slab& s, const Operand& x, const PackCut& t, i64 p,
+                             std::byte* out, i64 outer, i64 slab_vectors) {
+  const i64 first = p / t.down * t.vectors, k = p % t.down * t.depth;
+  const i64 strips = pieces_of(least(t.vectors, slab_vectors - first), P::kLanes);
+  pack_strips<P, kIsA>(out + first / P::kLanes * s.strip_bytes + k / kGroup * P::kGroupBytes,
+                       s.strip_bytes, strips, x, outer + first, s.k + k,
+                       least(t.depth, s.depth - k));
+}
+
 /// Packs what a slab needs of a, and of b unless `b_is_there`.
 template <class P>
 void pack_slab(Queue& q, const Slab& s, const Operand& a, const Operand& b, bool b_is_there) {
-  constexpr i64 kStrips = 64 / P::kLanes, kDeep = 512;  // of one piece
-  const i64 deep = pieces_of(s.depth, kDeep);
-  const i64 of_a = pieces_of(s.rows, 64) * deep;
-  const i64 of_b = b_is_there ? 0 : pieces_of(s.cols, 64) * deep;
-  for_pieces(q, of_a + of_b, [&](i64 piece, int /*worker*/) {
-    const bool is_a = piece < of_a;
-    const i64 p = is_a ? piece : piece - of_a;
-    const i64 first = p / deep * kStrips, k = p % deep * kDeep;
-    const i64 strips = least(kStrips, pieces_of(is_a ? s.rows : s.cols, P::kLanes) - first);
-    const i64 depth = least(kDeep, s.depth - k);
-    std::byte* out = (is_a ? s.a : s.b) + first * s.strip_bytes + k / kGroup * P::kGroupBytes;
-    if (is_a)
-      pack_strips<P, true>(out, s.strip_bytes, strips, a, s.row + first * P::kLanes, s.k + k,
-                           depth);
+  const PackCut of_a(a, s.rows, s.depth), of_b(b, s.cols, s.depth);
+  for_pieces(q, of_a.count + (b_is_there ? 0 : of_b.count), [&](i64 piece, int /*worker*/) {
+    if (piece < of_a.count)
+      pack_piece<P, true>(s, a, of_a, piece, s.a, s.row, s.rows);
     else
-      pack_strips<P, false>(out, s.strip_bytes, strips, b, s.col + first * P::kLanes, s.k + k,
-                            depth);
+      pack_piece<P, false>(s, b, of_b, piece - of_a.count, s.b, s.col, s.cols);
   });
 }
 
@@ -139,22 +151,40 @@ void multiply_slab(Queue& q, const Slab& s, const Operand& b, const Window& w, i
   });
 }
 
+/// Bytes of the scratch that one vector of `depth` elements takes.
+template <class P>
+LATHE_INLINE i64 vector_bytes(i64 depth) {
+  return pieces_of(depth, kGroup) * P::kGroupBytes / P::kLanes;
+}
+
+/// Elements of a sum that are packed at once. All of them, where there is room for all vectors; or
+/// if sums may wait in c, as many as leave that room, as long as that is not too few; else 4096,
+/// which leaves room for 1024 vectors of the widest packing on either side.
+template <class P>
+LATHE_INLINE i64 chunk_depth(const Tensor& c, i64 depth, i64 room) {
+  const i64 vectors = round_up(c.rows, P::kLanes) + round_up(c.cols, P::kLanes);
+  const i64 fitting = room / vectors / vector_bytes<P>(kGroup) * kGroup;
+  if (fitting >= depth) return depth;
+  if (c.type != DType::f32 || fitting < 1024) return least(depth, 4096);
+  return round_up(pieces_of(depth, pieces_of(depth, fitting)), kGroup);
+}
+
 /// How much of the product is taken at once: all of it, if its operands fit.
 template <class P>
-LATHE_INLINE Cut cut(const Tensor& c, i64 depth_of_all) {
-  // Chunks of 4096 keep 16 MB for 1024 vectors of the widest packing.
-  const i64 depth = least(depth_of_all, 4096);
-  const i64 vector_bytes = round_up(depth, kGroup) / kGroup * P::kGroupBytes / P::kLanes;
-  const bool beside = depth < depth_of_all && c.type != DType::f32;
-  i64 room = Queue::kSharedScratch - 4096;
+LATHE_INLINE Cut cut(const Tensor& c, i64 depth) {
   Cut t{};
+  i64 room = Queue::kSharedScratch;
+  t.depth = chunk_depth<P>(c, depth, room);
+  const bool beside = t.depth < depth && c.type != DType::f32;
   if (beside) room -= t.partial_bytes = i64{8} << 20;
-  t.depth = depth;
-  t.cols =
-      least(round_up(c.cols, P::kLanes), most(1, room / 2 / vector_bytes / P::kCols) * P::kCols);
-  i64 rows = (room - t.cols * vector_bytes) / vector_bytes;
-  if (beside) rows = least(rows, t.partial_bytes / 4 / t.cols);
-  t.rows = least(round_up(c.rows, P::kLanes), most(1, rows / P::kRows) * P::kRows);
+  const i64 bytes = vector_bytes<P>(t.depth), most_vectors = room / bytes;
+  t.cols = round_up(c.cols, P::kLanes);
+  t.rows = round_up(c.rows, P::kLanes);
+  if (t.rows + t.cols > most_vectors) {
+    t.cols = least(t.cols, most(1, most_vectors / 2 / P::kCols) * P::kCols);
+    t.rows = least(t.rows, most(1, (most_vectors - t.cols) / P::kRows) * P::kRows);
+  }
+  if (beside) t.rows = least(t.rows, most(1, t.partial_bytes / 4 / t.cols / P::kRows) * P::kRows);
   return t;
 }
 

@@ -53,6 +53,9 @@ LATHE_INLINE void two_chains(float* tile, const float* a, const float* b, i64 b_
   using V = typename P::V;
   using Reg = typename V::Reg;
   for (i64 g = 0; g < groups; ++g) {
+    // The sums have their place in the first cache: the compiler would move them to registers that
+    // the chains need, and spill.
+    asm volatile("" : "+r"(tile));
     Reg half[2][kRows][kVectors];
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h)
@@ -83,8 +86,10 @@ LATHE_INLINE void two_chains(float* tile, const float* a, const float* b, i64 b_
   }
 }
 
+// Apart from its caller, whose constants would take registers from the inner loop.
 template <class P, int kRows, int kVectors>
-void extend_tile(float* tile, const float* a, const float* b, i64 b_strip, i64 depth) {
+[[gnu::noinline]] void extend_tile(float* tile, const float* a, const float* b, i64 b_strip,
+                                   i64 depth) {
   if constexpr (P::kPaired)
     two_chains<P, kRows, kVectors>(tile, a, b, b_strip, pieces_of(depth, kGroup));
   else
