@@ -20,10 +20,12 @@ struct ReportOptions {
 };
 
 void declare(CLI::App& a, ReportOptions& o) {
-  a.add_option("run", o.run, "run folder")->required();
+  a.add_option("run", o.run, "run folder")->required()->type_name("FOLDER");
   a.add_option("--out", o.out,
-               "the page to write; by default report.html in the run folder, with --json none");
-  a.add_option("--svg", o.svg, "folder that also gets every chart as an SVG file");
+               "the page to write; by default report.html in the run folder, with --json none")
+      ->type_name("FILE");
+  a.add_option("--svg", o.svg, "folder that also gets every chart as an SVG file")
+      ->type_name("FOLDER");
   a.add_flag("--json", o.json, "print the run's numbers as one JSON object, for programs");
 }
 
