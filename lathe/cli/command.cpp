@@ -58,7 +58,7 @@ Error unknown_command(const std::string& word, const CLI::App& app) {
 
 Error unexpected_arguments(const CLI::App& sub) {
   const std::vector<std::string> extra = sub.remaining();
-  const std::string command = "lathe " + sub.get_name();
+  const std::string command = sub.get_parent() ? "lathe " + sub.get_name() : "lathe";
   const auto flag =
       std::find_if(extra.begin(), extra.end(), [](const auto& s) { return s.starts_with("-"); });
   if (flag == extra.end()) {
@@ -81,7 +81,12 @@ CLI::App* chosen(CLI::App& app) {
 }
 
 /// Parses; true when a command is to be run, false when help or the version was printed.
-bool parse(CLI::App& app, std::span<const std::string> arguments) {
+bool parse(CLI::App& app, std::vector<std::string> arguments) {
+  // lathe help plan: the same as lathe plan --help
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
   if (!arguments.empty() && !arguments.front().starts_with("-")) {
     const std::vector<std::string> known = command_names(app);
     if (std::find(known.begin(), known.end(), arguments.front()) == known.end())
@@ -132,11 +137,15 @@ CLI::App& Commands::add_app(const std::string& name, const std::string& about,
   sub.group("Commands");
   sub.set_help_flag("-h,--help", "print this help");
   sub.allow_extras();
-  std::string footer = "Examples:\n  ";
-  for (const char c : examples.substr(0, examples.find_last_not_of('\n') + 1)) {
-    footer += c;
-    if (c == '\n') footer += "  ";
+  std::string footer = "Examples:\n";
+  bool prose = false;
+  for (std::size_t begin = 0; begin < examples.size();) {
+    const std::size_t end = std::min(examples.find('\n', begin), examples.size());
+    prose = prose || end == begin;
+    footer += fmt::format("{}{}\n", prose ? "" : "  ", examples.substr(begin, end - begin));
+    begin = end + 1;
   }
+  if (footer.ends_with('\n')) footer.pop_back();
   sub.footer(footer);
   impl_->runs[&sub] = std::move(run);
   return sub;
@@ -146,7 +155,8 @@ int Commands::run(std::span<const std::string> arguments) {
   int code = 2;
   try {
     code = 0;
-    if (parse(impl_->app, arguments)) code = impl_->runs.at(chosen(impl_->app))();
+    if (parse(impl_->app, {arguments.begin(), arguments.end()}))
+      code = impl_->runs.at(chosen(impl_->app))();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw Error("cannot write to the standard output");
   } catch (const Error& e) {

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   Commands c;
   add_data(c);
+  add_train(c);
   add_plan(c);
   add_sample(c);
   add_report(c);

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "lathe/base/error.h"
+#include "lathe/base/log.h"
 #include "lathe/cli/command.h"
 #include "lathe/plan/machine.h"
 #include "lathe/plan/memory.h"
@@ -31,7 +31,7 @@ int run(const RunFileOptions& o) {
   try {
     plan::check_memory(c, f, m);
   } catch (const Error& e) {
-    std::fputs(e.report().c_str(), stderr);
+    warn("{}\n  hint: {}", e.what(), e.hint());
   }
   return 0;
 }

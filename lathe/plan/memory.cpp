@@ -18,9 +18,13 @@ namespace {
 
 /// Divisors of the global batch up to the configured micro-batch, ascending.
 std::vector<i64> micro_batches(const train::RunConfig& c) {
+  const i64 n = c.train.global_batch;
   std::vector<i64> d;
-  for (i64 i = 1; i <= c.train.micro_batch; ++i)
-    if (c.train.global_batch % i == 0) d.push_back(i);
+  for (i64 i = 1; i <= n / i; ++i)
+    if (n % i == 0)
+      for (const i64 divisor : {i, n / i})
+        if (divisor <= c.train.micro_batch) d.push_back(divisor);
+  std::sort(d.begin(), d.end());
   return d;
 }
 

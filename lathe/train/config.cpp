@@ -61,7 +61,7 @@ void check_batch(const ConfigFile& file, const RunConfig& c) {
                         Error("train.micro_batch = {} does not divide train.global_batch = {}",
                               t.micro_batch, t.global_batch)
                             .hint("use one of {}", divisors(t.global_batch)));
-  constexpr i64 kTokens = i64{1} << 40;
+  constexpr i64 kTokens = i64{1} << 30;
   if (t.global_batch > kTokens / c.model.context)
     throw file.error_at("train.global_batch",
                         Error("train.global_batch = {} sequences of {} tokens are too many",

@@ -100,7 +100,8 @@ TEST(Commands, AnUnknownOptionSuggestsTheNearest) {
   EXPECT_EQ(lathe({"echo", "--tims=3", "hi"}).err, r.err);
   EXPECT_EQ(lathe({"echo", "hi", "--zzzzz"}).err,
             "error: lathe echo has no option --zzzzz\n  hint: see: lathe echo --help\n");
-  EXPECT_EQ(lathe({"--tims"}).code, 2);
+  EXPECT_EQ(lathe({"--versoin"}).err,
+            "error: lathe has no option --versoin\n  hint: did you mean --version?\n");
 }
 
 TEST(Commands, TooMuchTooLittleAndNoNumberAreErrors) {
@@ -127,6 +128,12 @@ TEST(Commands, HelpListsCommandsAndExamples) {
   EXPECT_EQ(r.code, 0);
   for (const char* word : {"say a word", "--times", "what to say", "lathe echo hello"})
     EXPECT_TRUE(has(r.out, word)) << word << r.out;
+}
+
+TEST(Commands, HelpIsAlsoAWord) {
+  EXPECT_EQ(lathe({"help"}).out, lathe({"--help"}).out);
+  EXPECT_EQ(lathe({"help", "echo"}).out, lathe({"echo", "--help"}).out);
+  EXPECT_EQ(lathe({"help", "ecko"}).code, 2);
 }
 
 TEST(Commands, TheVersionIsPrinted) {
@@ -184,6 +191,14 @@ TEST_F(PlanCommand, BadRunFilesEndWithCodeTwoAndTheirLine) {
   EXPECT_EQ(lathe({"plan"}).code, 2);
   EXPECT_EQ(lathe({"plan", file(small_), "--set", "oops"}).code, 2);
   EXPECT_EQ(lathe({"plan", file("")}).code, 2);  // no vocabulary anywhere
+}
+
+TEST_F(PlanCommand, WhatDoesNotFitIsARemarkWithWhatWould) {
+  const Result r = lathe({"plan", file(small_), "--set", "model.context=1024", "--set",
+                          "train.global_batch=1048576", "--set", "train.micro_batch=1048576"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_TRUE(has(r.err, "warning: not enough memory")) << r.err;
+  EXPECT_TRUE(has(r.err, "--set train.micro_batch=")) << r.err;
 }
 
 TEST_F(PlanCommand, KeysAreListedForPeopleAndPrograms) {
