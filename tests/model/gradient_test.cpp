@@ -70,5 +70,33 @@ TEST(Gradient, OfATiedLlamaIsTheSlopeOfItsLoss) { check_gradient(small_llama(tru
 TEST(Gradient, OfAGpt2IsTheSlopeOfItsLoss) { check_gradient(small_gpt2()); }
 TEST(Gradient, OfAnUntiedGpt2IsTheSlopeOfItsLoss) { check_gradient(small_gpt2(false)); }
 
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Bound: a gradient hangs on a path of stored tensors, eleven a block (norm, qkv, head norm,
+// rotation, shares, heads, stream, norm, mlp inputs, mlp outputs, stream) there and back, and the
+// embedding, last norm and logits at the end. Weights this small let no layer amplify, so that each
+// adds at most its own rounding, u of what it holds.
+TEST(Gradient, OfANarrowRecipeIsThatOfFp64ButForRounding) {
+  for (ModelConfig m : {small_llama(), small_llama(true), small_gpt2(), small_gpt2(false)}) {
+    m.init_std = 0.1;
+    const auto gradient = [&](const char* recipe) {
+      Rig rig(m, {.recipe = recipe});
+      rig.learn(Text(m, 2, 3));
+      return rig.gradients();
+    };
+    const std::vector<double> exact = gradient("fp64");
+    const double path = static_cast<double>(2 * (11 * m.layers + 3));
+    EXPECT_LT(distance(gradient("fp32"), exact), path * 0x1p-24) << m.family << m.tied;
+    EXPECT_LT(distance(gradient("bf16"), exact), path * 0x1p-9) << m.family << m.tied;
+  }
+}
+
 }  // namespace
 }  // namespace lathe::model
