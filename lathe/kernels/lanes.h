@@ -15,7 +15,8 @@
 //   min(a, b), max(a, b)          a < b ? a : b, a > b ? a : b: where either is NaN, b
 //   sum(), hmax(), lane0()        the fold above; the same fold with max; lane 0
 //   SquareSum                     sixteen f64 sums of squares: add(l), total()
-//   add_exponent, split           what exp and log need (math.h); only where kSingle
+//   minus_abs(a)                  -|a|
+//   exp_domain, exp_scaled, split what exp and log need (math.h); only where kSingle
 // n may be All{} wherever it may be a number: then it is 16, known when compiling.
 //
 // Plain<S> is the one in plain C++, also for double and complex<double> (gradient checks by complex
@@ -56,6 +57,9 @@ LATHE_INLINE bf16 to_bf16(double x) {
   if (away) --u;
   return to_bf16(std::bit_cast<float>(u | 1u));
 }
+
+/// e^x is a normal float between these, both included.
+inline constexpr float kExpLowest = -87.33654F, kExpHighest = 88.72283F;
 
 /// All sixteen lanes, known when compiling.
 struct All {
@@ -163,6 +167,12 @@ struct Plain {
   friend Plain select(const Mask& m, const Plain& a, const Plain& b) {
     return each([&](i64 i) { return m.on[i] ? a.v[i] : b.v[i]; });
   }
+  friend Plain minus_abs(const Plain& a) {
+    if constexpr (std::is_floating_point_v<S>)
+      return each([&](i64 i) { return std::copysign(a.v[i], S{-1}); });
+    else
+      return select(a < broadcast(S{}), a, -a);
+  }
   friend Plain min(const Plain& a, const Plain& b) { return select(a < b, a, b); }
   friend Plain max(const Plain& a, const Plain& b) { return select(a > b, a, b); }
 
@@ -192,11 +202,22 @@ struct Plain {
     double total() const { return Plain<double>::load(acc).sum(); }
   };
 
-  /// p * 2^n, where t = n + kExponentShift: n is added to the exponent field.
-  friend Plain add_exponent(const Plain& p, const Plain& t)
+  /// What exp reduces in place of x: x, or what exp_scaled cannot tell from it.
+  friend Plain exp_domain(const Plain& x)
     requires kSingle
   {
+    return x;
+  }
+  /// p * 2^n for e^x, where n = t - kExponentShift; 0 below kExpLowest, +inf above kExpHighest, NaN
+  /// where x is.
+  friend Plain exp_scaled(const Plain& p, const Plain& n, const Plain& t, const Plain& x)
+    requires kSingle
+  {
+    (void)n;
     return each([&](i64 i) {
+      if (x.v[i] != x.v[i]) return x.v[i];
+      if (x.v[i] < kExpLowest) return 0.0F;
+      if (x.v[i] > kExpHighest) return std::numeric_limits<float>::infinity();
       return std::bit_cast<float>(std::bit_cast<u32>(p.v[i]) + (std::bit_cast<u32>(t.v[i]) << 23));
     });
   }

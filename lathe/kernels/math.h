@@ -21,19 +21,17 @@ LATHE_INLINE L exp(L x) {
   } else {
     // Cody and Waite: x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is that of Cephes' expf.
     const auto c = [](float s) { return L::broadcast(s); };
-    const L t = fma(x, c(1.44269504F), c(kExponentShift));
+    const L d = exp_domain(x);
+    const L t = fma(d, c(1.44269504F), c(kExponentShift));
     const L n = t - c(kExponentShift);
-    const L r = fma(n, c(2.12194440e-4F), fma(n, c(-0.693359375F), x));
+    const L r = fma(n, c(2.12194440e-4F), fma(n, c(-0.693359375F), d));
     L p = fma(c(1.9875691500e-4F), r, c(1.3981999507e-3F));
     p = fma(p, r, c(8.3334519073e-3F));
     p = fma(p, r, c(4.1665795894e-2F));
     p = fma(p, r, c(1.6666665459e-1F));
     p = fma(p, r, c(5.0000001201e-1F));
     p = fma(p, r * r, r) + c(1.0F);
-    L y = add_exponent(p, t);
-    y = select(x < c(-87.33654F), c(0.0F), y);
-    y = select(x > c(88.72283F), c(std::numeric_limits<float>::infinity()), y);
-    return select(x == x, y, x);
+    return exp_scaled(p, n, t, x);
   }
 }
 
@@ -76,7 +74,7 @@ template <Lanes L>
 LATHE_INLINE Logistic<L> logistic(L x) {
   const L one = L::broadcast(1);
   const auto positive = x >= L::broadcast(0);
-  const L e = exp(select(positive, -x, x));
+  const L e = exp(minus_abs(x));
   const L r = one / (one + e);
   const L er = e * r;
   return {select(positive, r, er), er * r};

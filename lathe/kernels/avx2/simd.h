@@ -113,6 +113,10 @@ struct F16 {
   LATHE_INLINE friend F16 select(Mask m, F16 x, F16 y) {
     return {_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)};
   }
+  LATHE_INLINE friend F16 minus_abs(F16 x) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    return {_mm256_or_ps(x.a, sign), _mm256_or_ps(x.b, sign)};
+  }
   LATHE_INLINE friend F16 min(F16 x, F16 y) {
     return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
   }
@@ -154,8 +158,12 @@ struct F16 {
     }
   };
 
-  LATHE_INLINE friend F16 add_exponent(F16 p, F16 t) {
-    return {shift_in(p.a, t.a), shift_in(p.b, t.b)};
+  LATHE_INLINE friend F16 exp_domain(F16 x) { return x; }
+  LATHE_INLINE friend F16 exp_scaled(F16 p, F16, F16 t, F16 x) {
+    const F16 y{shift_in(p.a, t.a), shift_in(p.b, t.b)};
+    const F16 inf = broadcast(std::numeric_limits<float>::infinity());
+    const F16 r = select(x > broadcast(kExpHighest), inf, y);
+    return select(x == x, select(x < broadcast(kExpLowest), broadcast(0), r), x);
   }
   LATHE_INLINE friend F16 split(F16 x, F16& mantissa) {
     return {split_half(x.a, mantissa.a), split_half(x.b, mantissa.b)};
@@ -170,9 +178,7 @@ struct F16 {
     const __m256i top = _mm256_srli_epi32(u, 16);
     const __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
     const __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    // By the bits, not by a comparison of floats: those take subnormals for zero.
-    const __m256i magnitude = _mm256_and_si256(u, _mm256_set1_epi32(0x7fffffff));
-    const __m256i nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f800000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     const __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
     return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), quiet, nan);
   }

@@ -67,6 +67,7 @@ struct F16 {
   LATHE_INLINE friend F16 select(Mask m, F16 a, F16 b) {
     return {_mm512_mask_blend_ps(m.m, b.v, a.v)};
   }
+  LATHE_INLINE friend F16 minus_abs(F16 a) { return {_mm512_or_ps(a.v, _mm512_set1_ps(-0.0F))}; }
   LATHE_INLINE friend F16 min(F16 a, F16 b) { return {_mm512_min_ps(a.v, b.v)}; }
   LATHE_INLINE friend F16 max(F16 a, F16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 
@@ -100,9 +101,13 @@ struct F16 {
     }
   };
 
-  LATHE_INLINE friend F16 add_exponent(F16 p, F16 t) {
-    return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p.v),
-                                                 _mm512_slli_epi32(_mm512_castps_si512(t.v), 23)))};
+  // VSCALEFPS does the ends of the range by itself, given that subnormal results become zero, and
+  // that p is finite: hence the clamp, which lets a NaN through.
+  LATHE_INLINE friend F16 exp_domain(F16 x) {
+    return min(broadcast(89.5F), max(broadcast(-104.0F), x));
+  }
+  LATHE_INLINE friend F16 exp_scaled(F16 p, F16 n, F16, F16) {
+    return {_mm512_scalef_ps(p.v, n.v)};
   }
   LATHE_INLINE friend F16 split(F16 x, F16& mantissa) {
     const __m512i u = _mm512_castps_si512(x.v);
@@ -118,15 +123,15 @@ struct F16 {
   }
   LATHE_INLINE __m256i narrow() const {
     const __m512i u = _mm512_castps_si512(v);
-    const __m512i top = _mm512_srli_epi32(u, 16);
-    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    // By the bits, not by a comparison of floats: those take subnormals for zero.
-    const __m512i magnitude = _mm512_and_si512(u, _mm512_set1_epi32(0x7fffffff));
-    const __mmask16 nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+    const __m512i half =
+        _mm512_mask_mov_epi32(_mm512_set1_epi32(0x7fff), odd, _mm512_set1_epi32(0x8000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     const __m512i r =
-        _mm512_mask_or_epi32(_mm512_srli_epi32(up, 16), nan, top, _mm512_set1_epi32(0x40));
-    return _mm512_cvtepi32_epi16(r);
+        _mm512_mask_or_epi32(_mm512_add_epi32(u, half), nan, u, _mm512_set1_epi32(0x400000));
+    const __m512i upper = _mm512_castsi256_si512(
+        _mm256_setr_epi16(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper, r));
   }
 };
 
