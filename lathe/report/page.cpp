@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lathe/base/view.h"
 #include "lathe/report/chart.h"
 #include "lathe/report/format.h"
 #include "lathe/report/read.h"

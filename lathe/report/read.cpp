@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
