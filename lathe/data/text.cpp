@@ -75,8 +75,9 @@ std::vector<TextFile> find_files(const std::vector<std::string>& paths, const st
 }
 
 std::size_t safe_cut(std::string_view text, std::size_t from) {
-  for (std::size_t at = text.find('\n', from); at + 1 < text.size(); at = text.find('\n', at + 1))
-    if (at > 0 && is_plain(text[at - 1]) && is_plain(text[at + 1])) return at + 1;
+  for (std::size_t at = from; (at = text.find('\n', at)) != std::string_view::npos; ++at)
+    if (at > 0 && at + 1 < text.size() && is_plain(text[at - 1]) && is_plain(text[at + 1]))
+      return at + 1;
   return text.size();
 }
 
