@@ -39,7 +39,7 @@ inline constexpr i64 kKeyBlock = 128;
 /// Rows of a result, queries in forward and keys in backward, and what lies between its panels.
 inline constexpr i64 kTileRows = 32, kTilePanel = kTileRows * kLanes;
 /// Queries of a piece of forward, and keys that are packed at a time.
-inline constexpr i64 kQuerySpan = 256, kKeyChunk = 1024;
+inline constexpr i64 kQuerySpan = 512, kKeyChunk = 1024;
 /// Queries of a tile of backward, and queries that are packed at a time.
 inline constexpr i64 kBackQueries = 64, kBackChunk = 512;
 
