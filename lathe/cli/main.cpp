@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   add_train(c);
   add_plan(c);
   add_sample(c);
+  add_eval(c);
   add_report(c);
   add_doctor(c);
   add_version(c);
