@@ -107,8 +107,8 @@ void add_eval(Commands& c) {
       "lathe eval runs/tiny book.txt\n"
       "lathe eval runs/tiny/checkpoints/step-00000100 texts/ --json\n"
       "\nDocuments are read in stretches of the model's context, as in training: every "
-      "token is\npredicted once, from those of its document that stand before it "
-      "in the stretch.\n",
+      "token, and\nthe end of each document, is predicted once, from those of its "
+      "document that stand\nbefore it in the stretch.\n",
       declare, run);
 }
 

@@ -52,9 +52,16 @@ Evaluation::Evaluation(LoadedModel& m, const kernels::Kernels& k, Queue& q, i32 
 }
 
 void Evaluation::begin_document() {
+  end_document();
+  open_ = true;
   ++sum_.documents;
   start_ = used_;
   last_ = end_of_text_;
+}
+
+void Evaluation::end_document() {
+  if (open_) push(last_, end_of_text_);
+  open_ = false;
 }
 
 void Evaluation::add(const std::vector<i32>& ids, i64 bytes) {
@@ -86,6 +93,7 @@ void Evaluation::flush() {
 }
 
 Evaluated Evaluation::finish() {
+  end_document();
   flush();
   sum_.loss = loss_sum_.row<double>(0)[0];
   if (!std::isfinite(sum_.loss))

@@ -17,8 +17,8 @@ struct Evaluated {
 };
 
 /// Reads documents one after another in stretches of the model's context, as training does: every
-/// token of a document is predicted once, from an end-of-text id in front of the document and the
-/// tokens of the document that lie in the same stretch.
+/// token of a document, and the end-of-text id behind it, is predicted once, from an end-of-text id
+/// in front of the document and the tokens of the document that lie in the same stretch.
 class Evaluation {
  public:
   /// Refreshes the copies of the parameters that products read. All must outlive it.
@@ -31,6 +31,7 @@ class Evaluation {
   Evaluated finish();
 
  private:
+  void end_document();
   void push(i32 input, i32 target);
   void flush();
 
@@ -43,6 +44,7 @@ class Evaluation {
   Tensor loss_sum_;                             // (1, 1) f64
   i64 used_ = 0, start_ = 0;                    // tokens of the stretch; where its document starts
   i32 last_ = 0;                                // what the next token is predicted from
+  bool open_ = false;                           // a document is being read
   Evaluated sum_;
 };
 
