@@ -15,8 +15,9 @@ namespace lathe::kernels {
 /// matrix to keep many threads busy.
 inline constexpr i64 kPieceElements = 16384;
 
-/// Columns of one piece of a column chain: four lanes' worth, held in registers.
-inline constexpr i64 kChainLanes = 4;
+/// Columns of one piece of a column chain: what registers hold, and wide enough that a row brings
+/// in several cache lines.
+inline constexpr i64 kChainLanes = 8;
 inline constexpr i64 kChainColumns = kChainLanes * kLanes;
 
 LATHE_INLINE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
