@@ -26,22 +26,25 @@ class EmulatedTiles {
   }
   template <int kC, int kA, int kB>
   void dot() {
-    for (int m = 0; m < 16; ++m)
-      for (int n = 0; n < 16; ++n) {
-        float half[2] = {0, 0};
-        for (int k = 0; k < 32; ++k)
-          half[k % 2] = __builtin_fmaf(element(kA, m * 32 + k),
-                                       element(kB, k / 2 * 32 + 2 * n + k % 2), half[k % 2]);
-        float* c = tile_[kC] + m * 16 + n;
-        *c = *c + (half[0] + half[1]);
+    float a[512], b[512];  // a (16, 32); b (16 pairs, 16 columns, 2)
+    widen(a, tile_[kA]);
+    widen(b, tile_[kB]);
+    for (int m = 0; m < 16; ++m) {
+      float half[32] = {};  // the even and the odd chain of each column, side by side
+      for (int pair = 0; pair < 16; ++pair) {
+        const float* x = a + m * 32 + 2 * pair;
+        for (int i = 0; i < 32; ++i) half[i] = __builtin_fmaf(x[i % 2], b[pair * 32 + i], half[i]);
       }
+      float* c = tile_[kC] + m * 16;
+      for (int n = 0; n < 16; ++n) c[n] = c[n] + (half[2 * n] + half[2 * n + 1]);
+    }
   }
 
  private:
-  float element(int tile, int i) const {
-    bf16 x;
-    __builtin_memcpy(&x, reinterpret_cast<const char*>(tile_[tile]) + 2 * i, 2);
-    return to_float(x);
+  static void widen(float* to, const float* tile) {
+    bf16 x[512];
+    __builtin_memcpy(x, tile, 1024);
+    for (int i = 0; i < 512; ++i) to[i] = to_float(x[i]);
   }
   float tile_[8][256] = {};
 };
