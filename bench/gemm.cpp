@@ -1,0 +1,164 @@
+// Matrix products at the shapes of GPT-2 124M, packing of both operands included, in turns with
+// oneDNN and with the arithmetic's own peak. Prints Markdown.
+//
+//   bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--smoke]
+//
+// "peak": share of the peak loop measured before and after. "oneDNN": how many times as long oneDNN
+// took in the same round, with operands already in the layout it prefers, and with putting them
+// into it. All medians over rounds.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/peak.h"
+#include "bench/peer_gemm.h"
+#include "lathe/base/cpu.h"
+#include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+
+namespace lathe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using kernels::Along;
+using numerics::Format;
+
+/// Elements of about 1, in memory that is touched.
+struct Elements {
+  DType type;
+  std::vector<std::byte> bytes;
+
+  Elements(DType t, i64 count) : type(t), bytes(static_cast<std::size_t>(count * size_of(t))) {
+    float draws[4096];
+    const Rng rng{1};
+    for (u64 i = 0; i < 4096; ++i) draws[i] = static_cast<float>(rng.normal(i));
+    for (i64 i = 0; i < count; ++i) {
+      const float x = draws[(i + i / 4096) % 4096];
+      if (t == DType::bf16)
+        reinterpret_cast<bf16*>(bytes.data())[i] = kernels::to_bf16(x);
+      else
+        reinterpret_cast<float*>(bytes.data())[i] = x;
+    }
+  }
+  Tensor matrix(i64 rows, i64 cols) { return {bytes.data(), type, rows, cols, cols}; }
+};
+
+/// A forward product (both operands along their rows' elements, result in the operands' type), or a
+/// weight gradient (both along their rows, added to float).
+struct Shape {
+  i64 m, n, k;
+  bool gradient;
+};
+
+double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+template <class F>
+double seconds(const F& f) {
+  const auto begin = Clock::now();
+  f();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Shape& s, int rounds) {
+  const DType type = numerics::info(format).storage;
+  Elements x(type, s.m * s.k), y(type, s.n * s.k), z(s.gradient ? DType::f32 : type, s.m * s.n);
+  kernels::Operand a, b;
+  a.format = b.format = format;
+  a.along = b.along = s.gradient ? Along::rows : Along::cols;
+  a.data = s.gradient ? x.matrix(s.k, s.m) : x.matrix(s.m, s.k);
+  b.data = s.gradient ? y.matrix(s.k, s.n) : y.matrix(s.n, s.k);
+  const Tensor c = z.matrix(s.m, s.n);
+  const kernels::Epilogue e{.add = s.gradient};
+  const PeakLoop loop = peak_loop(format == Format::bf16);
+  const std::unique_ptr<PeerProduct> peer = peer_product(c, a, b, e.add, q.threads());
+
+  const double flops = 2.0 * static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
+  std::vector<double> rate, share, prepared, whole;
+  for (int r = -1; r < rounds; ++r) {
+    const double before = measure_peak(q, loop);
+    const double ours = seconds([&] { table.gemm.product(q, c, a, b, e); });
+    const double after = measure_peak(q, loop);
+    const double reorder = peer ? seconds([&] { peer->prepare(); }) : 0;
+    const double theirs = peer ? seconds([&] { peer->multiply(); }) : 0;
+    if (r < 0) continue;  // memory touched, code made
+    rate.push_back(flops / ours * 1e-9);
+    share.push_back(flops / ours / ((before + after) / 2));
+    prepared.push_back(theirs / ours);
+    whole.push_back((theirs + reorder) / ours);
+  }
+  fmt::print("| {} | {} x {} x {}{} | {:.0f} | {:.0f} % of {} |", numerics::info(format).name, s.m,
+             s.n, s.k, s.gradient ? ", gradient" : "", median(rate), 100 * median(share),
+             loop.name);
+  if (peer)
+    fmt::print(" {:.2f} | {:.2f} |\n", median(prepared), median(whole));
+  else
+    fmt::print(" not built in | |\n");
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  int threads = usable_cores(), rounds = 9;
+  std::string name = "auto";
+  bool smoke = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    const auto number = [&] { return ++i < argc ? std::max(1, std::atoi(argv[i])) : 1; };
+    if (arg == "--threads")
+      threads = number();
+    else if (arg == "--rounds")
+      rounds = number();
+    else if (arg == "--kernels" && i + 1 < argc)
+      name = argv[++i];
+    else if (arg == "--smoke")
+      smoke = true;
+    else
+      throw Error("unknown argument {}", arg)
+          .hint("bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--smoke]");
+  }
+  const kernels::Kernels& table = kernels::select(name);
+  Queue q(threads);
+  fmt::print("{}, {} threads, kernels {}, {}\n\n", cpu().model, threads, kernels::describe(table),
+             peer_name());
+  fmt::print("| format | M x N x K | GFLOP/s | peak | oneDNN, prepared | oneDNN, whole |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
+  std::vector<Shape> shapes;
+  for (const i64 n : {768, 2304, 3072})
+    for (const i64 k : {768, 2304, 3072}) shapes.push_back({4096, n, k, false});
+  shapes.push_back({4096, 50304, 768, false});
+  shapes.push_back({768, 3072, 4096, true});
+  if (smoke) {
+    shapes = {{64, 96, 64, false}, {64, 96, 64, true}};
+    rounds = 1;
+  }
+  for (const Format f : {Format::bf16, Format::f32})
+    for (const Shape& s : shapes)
+      if (f == Format::bf16 || s.n < 50000) run_shape(table, q, f, s, rounds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::bench::run(argc, argv);
+  } catch (const lathe::Error& e) {
+    fmt::print(stderr, "{}", e.report());
+    return 2;
+  }
+}
