@@ -32,7 +32,8 @@ double slope(const Loss& loss, double h) {
 // Along a random direction v in each parameter's space, g.v must be the slope. Two step sizes bound
 // the error: halving h divides the formula's own error by 16, so the two slopes differ by 15/16 of
 // it; and the rounding of a loss summed over n tokens, n u |loss| at most, is divided by h.
-void check_gradient(const ModelConfig& m) {
+void check_gradient(ModelConfig m) {
+  m.context = 24;
   RigOptions o{.recipe = "fp64"};
   Rig rig(m, o);
   const Text text(m, 2, 3);
