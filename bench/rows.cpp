@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -14,7 +15,10 @@
 
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/pointwise.h"
+#include "lathe/kernels/update.h"
 
 namespace lathe {
 namespace {

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <bit>
+#include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
+
+#include "lathe/base/view.h"
 
 namespace lathe::kernels {
 namespace {

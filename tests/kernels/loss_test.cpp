@@ -2,8 +2,15 @@
 
 #include <cmath>
 #include <complex>
+#include <cstddef>
+#include <cstring>
 #include <limits>
+#include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/kernels/loss_rows.h"
 #include "tests/kernels/row_case.h"
 

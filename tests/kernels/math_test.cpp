@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <limits>
+
+#include "lathe/base/view.h"
+#include "lathe/kernels/lanes.h"
 
 namespace lathe::kernels {
 namespace {

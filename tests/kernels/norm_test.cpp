@@ -2,7 +2,13 @@
 
 #include <cmath>
 #include <complex>
+#include <cstddef>
+#include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/kernels/norm_rows.h"
 #include "tests/kernels/row_case.h"
 
@@ -159,7 +165,7 @@ Row complex_row(const Matrix& x, const Matrix& w, const Matrix& b) {
 
 /// d(sum of dy y)/d(element i of `part`) for each i, `forward` filling in y.
 template <class F>
-std::vector<double> slopes(Row row, std::vector<Complex> Row::* part, const Matrix& dy,
+std::vector<double> slopes(const Row& row, std::vector<Complex> Row::* part, const Matrix& dy,
                            const F& forward) {
   std::vector<double> s;
   for (i64 i = 0; i < kWidth; ++i) {

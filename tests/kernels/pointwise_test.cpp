@@ -1,9 +1,17 @@
 #include "lathe/kernels/pointwise.h"
 
+#include <bit>
 #include <cmath>
 #include <complex>
-#include <limits>
+#include <cstddef>
+#include <iterator>
+#include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+#include "lathe/kernels/math.h"
 #include "lathe/kernels/pointwise_rows.h"
 #include "tests/kernels/row_case.h"
 

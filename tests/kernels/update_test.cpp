@@ -2,7 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
 #include "tests/kernels/row_case.h"
 
 namespace lathe::kernels {

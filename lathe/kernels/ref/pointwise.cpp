@@ -1,7 +1,11 @@
 #include <cmath>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/kernels/pointwise_rows.h"
+#include "lathe/kernels/row_work.h"
 #include "lathe/kernels/tables.h"
 
 namespace lathe::kernels::ref_impl {

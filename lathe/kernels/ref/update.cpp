@@ -1,4 +1,5 @@
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/kernels/tables.h"
 #include "lathe/kernels/update_rows.h"
 
