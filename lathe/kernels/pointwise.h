@@ -34,7 +34,8 @@ struct PointwiseKernels {
   void (*rope_angles)(Queue&, const Tensor& angles, double theta) noexcept;
   /// y[r,c] += sum over rows, chained in ascending order per column: y (1, C), x (R, C).
   void (*add_column_sums)(Queue&, const Tensor& y, const ConstTensor& x) noexcept;
-  /// y (R, C) = x, converted (rounded once, to nearest even; NaN stays NaN, subnormals stay).
+  /// y (R, C) = x, converted (rounded once, to nearest even; NaN stays NaN; subnormals
+  /// stay, save between f64 and f32, which become zero).
   void (*convert)(Queue&, const Tensor& y, const ConstTensor& x) noexcept;
   /// y (R, C) += x, in y's type.
   void (*add)(Queue&, const Tensor& y, const ConstTensor& x) noexcept;
