@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lathe/data/utf8.h"
 #include "lathe/model/decode.h"
 #include "lathe/model/generate.h"
 #include "lathe/model/sampler.h"
@@ -25,7 +26,10 @@ std::string continue_prompt(const RunConfig& c, const model::Transformer& t,
                     text.push_back(id);
                     return true;
                   });
-  return tokenizer.decode(text);
+  std::string whole;
+  std::vector<i64> places;
+  data::append_repaired(whole, tokenizer.decode(text), places);
+  return whole;
 }
 
 }  // namespace lathe::train

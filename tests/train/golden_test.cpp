@@ -1,0 +1,57 @@
+// Losses of twenty steps of the smallest models, to the bit. A change here is a change of what
+// every run computes: explain it in the commit that makes it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lathe/base/file.h"
+#include "lathe/train/step.h"
+#include "tests/train/tiny_run.h"
+
+namespace lathe::train {
+namespace {
+
+constexpr const char* kGolden = "tests/golden/losses.json";
+
+struct Case {
+  const char* name;
+  std::vector<std::string> keys;
+};
+
+std::vector<double> losses(const std::vector<std::string>& keys) {
+  const RunConfig c = tiny_run("unused", keys);
+  Queue q(2);
+  Arenas memory = Arenas::backed(measure(c));
+  const data::Loader loader(c.data.shards, data::Loader::Part::train, c.model.context,
+                            c.model.known(), 1);
+  Trainer t(c, kernels::select("auto"), q, memory);
+  t.init();
+  std::vector<double> all;
+  for (i64 n = 1; n <= 20; ++n) all.push_back(t.step(n, &loader).loss.mean());
+  return all;
+}
+
+class Golden : public testing::TestWithParam<Case> {};
+
+TEST_P(Golden, LossesAreThoseOfTheFile) {
+  const std::vector<double> now = losses(GetParam().keys);
+  const auto file = nlohmann::json::parse(read_file(kGolden));
+  ASSERT_TRUE(file.contains(GetParam().name))
+      << kGolden << " lacks\n\"" << GetParam().name << "\": " << nlohmann::json(now).dump();
+  EXPECT_EQ(now, file[GetParam().name].get<std::vector<double>>())
+      << "if this is meant, put into " << kGolden << "\n\"" << GetParam().name
+      << "\": " << nlohmann::json(now).dump();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recipes, Golden,
+    testing::Values(Case{"llama_bf16", {}}, Case{"llama_fp32", {"train.recipe=fp32"}},
+                    Case{"gpt2_bf16", {"model.family=gpt2", "model.kv_heads=0"}},
+                    Case{"gpt2_fp32",
+                         {"model.family=gpt2", "model.kv_heads=0", "train.recipe=fp32"}}),
+    [](const auto& i) { return std::string(i.param.name); });
+
+}  // namespace
+}  // namespace lathe::train
