@@ -1,7 +1,10 @@
 // Matrix products at the shapes of GPT-2 124M, packing of both operands included, in turns with
 // oneDNN and with the arithmetic's own peak. Prints Markdown.
 //
-//   bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--smoke]
+//   bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--processor-time] [--smoke]
+//
+// --processor-time counts what this process's one thread ran rather than what passed: for machines
+// on which others run too.
 //
 // "peak": share of the peak loop measured before and after. "oneDNN": how many times as long oneDNN
 // took in the same round, with operands already in the layout it prefers, and with putting them
@@ -10,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -30,7 +32,6 @@
 namespace lathe::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using kernels::Along;
 using numerics::Format;
 
@@ -68,13 +69,14 @@ double median(std::vector<double> v) {
 }
 
 template <class F>
-double seconds(const F& f) {
-  const auto begin = Clock::now();
+double seconds(const F& f, Time time) {
+  const double begin = now(time);
   f();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return now(time) - begin;
 }
 
-void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Shape& s, int rounds) {
+void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Shape& s, int rounds,
+               Time time) {
   const DType type = numerics::info(format).storage;
   Elements x(type, s.m * s.k), y(type, s.n * s.k), z(s.gradient ? DType::f32 : type, s.m * s.n);
   kernels::Operand a, b;
@@ -90,11 +92,11 @@ void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Sha
   const double flops = 2.0 * static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
   std::vector<double> rate, share, prepared, whole;
   for (int r = -1; r < rounds; ++r) {
-    const double before = measure_peak(q, loop);
-    const double ours = seconds([&] { table.gemm.product(q, c, a, b, e); });
-    const double after = measure_peak(q, loop);
-    const double reorder = peer ? seconds([&] { peer->prepare(); }) : 0;
-    const double theirs = peer ? seconds([&] { peer->multiply(); }) : 0;
+    const double before = measure_peak(q, loop, time);
+    const double ours = seconds([&] { table.gemm.product(q, c, a, b, e); }, time);
+    const double after = measure_peak(q, loop, time);
+    const double reorder = peer ? seconds([&] { peer->prepare(); }, time) : 0;
+    const double theirs = peer ? seconds([&] { peer->multiply(); }, time) : 0;
     if (r < 0) continue;  // memory touched, code made
     rate.push_back(flops / ours * 1e-9);
     share.push_back(flops / ours / ((before + after) / 2));
@@ -115,6 +117,7 @@ int run(int argc, char** argv) {
   int threads = usable_cores(), rounds = 9;
   std::string name = "auto";
   bool smoke = false;
+  Time time = Time::passed;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     const auto number = [&] { return ++i < argc ? std::max(1, std::atoi(argv[i])) : 1; };
@@ -124,15 +127,22 @@ int run(int argc, char** argv) {
       rounds = number();
     else if (arg == "--kernels" && i + 1 < argc)
       name = argv[++i];
+    else if (arg == "--processor-time")
+      time = Time::processor;
     else if (arg == "--smoke")
       smoke = true;
     else
       throw Error("unknown argument {}", arg)
-          .hint("bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--smoke]");
+          .hint(
+              "bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--processor-time] "
+              "[--smoke]");
   }
+  if (time == Time::processor && threads != 1)
+    throw Error("--processor-time counts one thread").hint("--threads 1 --processor-time");
   const kernels::Kernels& table = kernels::select(name);
   Queue q(threads);
-  fmt::print("{}, {} threads, kernels {}, {}\n\n", cpu().model, threads, kernels::describe(table),
+  fmt::print("{}, threads {}{}, kernels {}, {}\n\n", cpu().model, threads,
+             time == Time::processor ? " (processor time)" : "", kernels::describe(table),
              peer_name());
   fmt::print("| format | M x N x K | GFLOP/s | peak | oneDNN, prepared | oneDNN, whole |\n");
   fmt::print("|---|---|---|---|---|---|\n");
@@ -147,7 +157,7 @@ int run(int argc, char** argv) {
   }
   for (const Format f : {Format::bf16, Format::f32})
     for (const Shape& s : shapes)
-      if (f == Format::bf16 || s.n < 50000) run_shape(table, q, f, s, rounds);
+      if (f == Format::bf16 || s.n < 50000) run_shape(table, q, f, s, rounds, time);
   return 0;
 }
 

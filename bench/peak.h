@@ -4,10 +4,8 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <string_view>
-#include <vector>
 
 #include "lathe/base/cpu.h"
 #include "lathe/base/queue.h"
@@ -90,14 +88,22 @@ inline PeakLoop peak_loop(bool bf16_operands) {
   return {"FMA, 256 bits", kPeakRounds * 12 * 16.0, fma256_peak};
 }
 
+/// What a timing counts: the time that passed, or the time that the calling thread ran.
+enum class Time : u8 { passed, processor };
+
+inline double now(Time time) {
+  timespec t{};
+  clock_gettime(time == Time::passed ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 /// Operations a second on all threads of `q` together, right now: about a millisecond.
-inline double measure_peak(Queue& q, const PeakLoop& loop) {
+inline double measure_peak(Queue& q, const PeakLoop& loop, Time time) {
   constexpr int kRepeats = 16;
   const i64 pieces = q.threads() * kRepeats;
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = now(time);
   for_pieces(q, pieces, [&](i64, int) { loop.run(); });
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return static_cast<double>(pieces) * loop.operations / time.count();
+  return static_cast<double>(pieces) * loop.operations / (now(time) - begin);
 }
 
 }  // namespace lathe::bench
