@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "lathe/base/error.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/kernels/tables.h"
@@ -97,6 +98,8 @@ void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
       return product_of<float, float>(q, c, a, b, e);
     case numerics::Format::bf16:
       return product_of<bf16, float>(q, c, a, b, e);
+    default:
+      CHECK(false, "no product takes operands in {}", numerics::info(a.format).name);
   }
 }
 
