@@ -9,11 +9,16 @@
 // same round. All medians over rounds, of processor time over threads: what other programs run in
 // between does not count, though what they do to the caches does.
 
+#include "lathe/kernels/attention.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,8 +27,11 @@
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
+#include "lathe/kernels/pointwise.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::bench {
 namespace {
@@ -58,11 +66,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-double processor_time() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double processor_time() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 template <class F>
 double seconds(const Queue& q, const F& f) {

@@ -1,11 +1,18 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
-#include "lathe/kernels/attention.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+#include "lathe/numerics/format.h"
 #include "tests/kernels/attention_cases.h"
 #include "tests/kernels/emulated_amx_attention.h"
 

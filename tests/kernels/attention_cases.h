@@ -4,15 +4,20 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/attention.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
+#include "lathe/kernels/pointwise.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::kernels {
 
@@ -100,6 +105,13 @@ struct Trial {
   }
 };
 
+template <class T>
+auto bits_of(T x) {
+  using Bits =
+      std::conditional_t<sizeof(T) == 2, u16, std::conditional_t<sizeof(T) == 4, u32, u64>>;
+  return std::bit_cast<Bits>(x);
+}
+
 /// Bits, NaN being equal to NaN.
 template <class T>
 ::testing::AssertionResult same_bits(const std::vector<T>& a, const std::vector<T>& b) {
@@ -107,7 +119,7 @@ template <class T>
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double x = to_double(a[i]), y = to_double(b[i]);
     if (std::isnan(x) && std::isnan(y)) continue;
-    if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0)
+    if (bits_of(a[i]) != bits_of(b[i]))
       return ::testing::AssertionFailure() << "element " << i << ": " << x << " and " << y;
   }
   return ::testing::AssertionSuccess();

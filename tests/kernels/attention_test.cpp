@@ -1,5 +1,3 @@
-#include "lathe/kernels/attention.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,10 @@
 #include <cstring>
 #include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/numerics/format.h"
 #include "tests/kernels/attention_cases.h"
 
 namespace lathe::kernels {

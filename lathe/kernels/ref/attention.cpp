@@ -1,8 +1,16 @@
 // Attention in plain C++.
 
+#include "lathe/kernels/attention.h"
+
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/attention_backward.h"
+#include "lathe/kernels/attention_forward.h"
 #include "lathe/kernels/attention_outer.h"
 #include "lathe/kernels/attention_types.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+#include "lathe/kernels/pointwise.h"
 #include "lathe/kernels/tables.h"
 
 namespace lathe::kernels::ref_impl {
