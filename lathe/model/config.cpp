@@ -15,6 +15,8 @@ namespace {
 
 // Sizes past these would overflow somewhere, and nobody means them.
 constexpr i64 kMostWidth = i64{1} << 20, kMostIds = i64{1} << 24;
+// Attention holds 512 queries and keys of a head in Queue::kWorkerScratch.
+constexpr i64 kMostHeadDim = 512;
 
 constexpr i64 round_up(i64 n, i64 multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -35,7 +37,7 @@ void check_sizes(const ModelConfig& m) {
   for (const Limit& l :
        {Limit{"layers", m.layers, 10000}, Limit{"width", m.width, kMostWidth},
         Limit{"heads", m.heads, kMostWidth}, Limit{"kv_heads", m.kv_heads, kMostWidth},
-        Limit{"head_dim", m.head_dim, 1024}, Limit{"hidden", m.hidden, 4 * kMostWidth},
+        Limit{"head_dim", m.head_dim, kMostHeadDim}, Limit{"hidden", m.hidden, 4 * kMostWidth},
         Limit{"vocab", m.vocab, kMostIds}, Limit{"tokens", m.tokens, kMostIds},
         Limit{"context", m.context, kMostIds}})
     if (l.value > l.most)
@@ -50,6 +52,12 @@ void check_heads(const ModelConfig& m) {
   if (m.kv_heads > m.heads || m.heads % m.kv_heads != 0)
     throw Error("model.kv_heads = {} does not divide model.heads = {}", m.kv_heads, m.heads)
         .hint("use one of {}", fmt::join(divisors(m.heads), ", "));
+  // Decoding holds the queries that share keys in Queue::kWorkerScratch.
+  constexpr i64 kMostGroup = 1024;
+  if (m.heads / m.kv_heads > kMostGroup)
+    throw Error("model.kv_heads = {} is too small: {} heads would share one", m.kv_heads,
+                m.heads / m.kv_heads)
+        .hint("use {} or more", (m.heads + kMostGroup - 1) / kMostGroup);
   if (!m.gpt2() && m.head_dim % 2 != 0)
     throw Error("model.head_dim = {} must be even: RoPE turns pairs of elements", m.head_dim)
         .hint("set model.heads so that width / heads is even, or model.head_dim = {}",

@@ -100,6 +100,12 @@ void check_recipe(const ConfigFile& file, RunConfig& c) {
     throw file.error_at("run.kernels",
                         Error("run.kernels = \"{}\" does not know recipe \"fp64\"", c.run.kernels)
                             .hint("set run.kernels = \"ref\""));
+  // Twice the bytes an element: half the elements that attention's scratch holds.
+  constexpr i64 kMostHeadDim = 256;
+  if (c.model.head_dim > kMostHeadDim)
+    throw file.error_at("model.head_dim",
+                        Error("model.head_dim = {} is too large for \"fp64\"", c.model.head_dim)
+                            .hint("at most {}", kMostHeadDim));
 }
 
 void check_names(const ConfigFile& file, const RunConfig& c) {

@@ -129,6 +129,16 @@ TEST(RunConfig, MoreIdsThanTheVocabularyHoldsAreAnError) {
             "  --> run.toml:2\n  hint: use 128 or more, or 0 to take the tokenizer's\n");
 }
 
+TEST(RunConfig, HeadsThatAttentionCannotHoldAreRefused) {
+  EXPECT_EQ(report(kModel, {"model.head_dim=512"}), "no error");
+  EXPECT_NE(report(kModel, {"model.head_dim=514"}).find("at most 512"), std::string::npos);
+  EXPECT_EQ(report(kModel, {"train.recipe=fp64", "model.head_dim=256"}), "no error");
+  EXPECT_NE(report(kModel, {"train.recipe=fp64", "model.head_dim=258"}).find("at most 256"),
+            std::string::npos);
+  const std::vector<std::string> wide{"model.heads=4096", "model.width=8192", "model.kv_heads=2"};
+  EXPECT_NE(report(kModel, wide).find("use 4 or more"), std::string::npos);
+}
+
 TEST(RunConfig, SizesThatWouldOverflowAreRefused) {
   const std::string most = "=9223372036854775807";
   for (const char* key : {"model.vocab", "model.layers", "model.width", "model.heads",
