@@ -5,7 +5,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -49,7 +48,8 @@ struct ByteSource::Impl {
     buffer.resize(kBuffer);
     // 16 + 15: a gzip header, the largest window
     if (packing == Packing::gzip && inflateInit2(&gzip, 31) != Z_OK) throw std::bad_alloc();
-    if (packing == Packing::zstd && !(zstd = ZSTD_createDStream())) throw std::bad_alloc();
+    if (packing == Packing::zstd) zstd = ZSTD_createDStream();
+    if (packing == Packing::zstd && !zstd) throw std::bad_alloc();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -1,6 +1,5 @@
 #include "lathe/data/scored.h"
 
-#include <algorithm>
 #include <cstring>
 #include <queue>
 #include <tuple>

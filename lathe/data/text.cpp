@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "lathe/base/error.h"
@@ -88,7 +87,7 @@ struct TextReader::Impl {
 
   std::size_t next_file = 0;
   const TextFile* file = nullptr;
-  std::optional<ByteSource> source;
+  std::unique_ptr<ByteSource> source;
   i64 consumed_before = 0;   // of the files before this one
   bool lines = false;        // JSON lines
   std::string raw;           // read, not yet known to be UTF-8 (or, of JSON lines, not yet parsed)
@@ -218,7 +217,7 @@ struct TextReader::Impl {
   }
 
   void restart() {
-    source.emplace(file->path);
+    source = std::make_unique<ByteSource>(file->path);
     raw.clear();
     raw_used = 0;
     raw_offset = 0;

@@ -41,7 +41,9 @@ std::string added_pattern(const Vocabulary& v) {
   std::vector<std::string> texts;
   for (const AddedToken& a : v.added)
     if (!a.special) texts.push_back(a.text);
-  std::ranges::stable_sort(texts, std::greater<>(), &std::string::size);
+  std::ranges::sort(texts, [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
   std::string pattern;
   for (const std::string& t : texts) {
     if (!pattern.empty()) pattern += '|';

@@ -173,7 +173,7 @@ void TokensFile::check(i64 vocab) const {
     largest = largest_id();
     try {
       write_atomically(stamp_path, fmt::format("{}{}\n", key, largest));
-    } catch (const Error&) {
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
       // a folder that cannot be written to is checked again next time
     }
   }
