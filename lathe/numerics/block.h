@@ -42,11 +42,11 @@ constexpr const BlockInfo& info(BlockKind k) { return kBlocks[static_cast<std::s
 BlockKind block_kind(const std::string& name);
 
 struct BlockOptions {
-  MxRule rule = MxRule::floor;    // of the scale; MX alone
-  BadAmax bad = BadAmax::strict;  // what an infinity or a NaN makes of the block
-  std::optional<Tie> tie;         // of the elements; none: away in HiF4, else even
-  std::optional<float> amax;      // of the tensor, for NVFP4; none: that of the block
-  std::span<const u32> random;    // for Tie::stochastic: a word for each value
+  MxRule rule = MxRule::floor;       // of the scale; MX alone
+  BadAmax bad = BadAmax::strict;     // what an infinity or a NaN makes of the block
+  std::optional<Tie> tie = {};       // of the elements; none: away in HiF4, else even
+  std::optional<float> amax = {};    // of the tensor, for NVFP4; none: that of the block
+  std::span<const u32> random = {};  // for Tie::stochastic: a word for each value
 };
 
 /// One block. Elements saturate.
