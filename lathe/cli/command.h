@@ -96,6 +96,7 @@ void add_plan(Commands& c);
 void add_sample(Commands& c);
 void add_eval(Commands& c);
 void add_report(Commands& c);
+void add_number(Commands& c);
 void add_doctor(Commands& c);
 void add_version(Commands& c);
 

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   add_sample(c);
   add_eval(c);
   add_report(c);
+  add_number(c);
   add_doctor(c);
   add_version(c);
   return c.run(arguments);

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <bit>
+#include <cctype>
+#include <cfenv>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "lathe/base/config.h"
+#include "lathe/base/error.h"
+#include "lathe/base/rng.h"
+#include "lathe/cli/number.h"
+
+namespace lathe::cli {
+
+namespace {
+
+/// strtod, which rounds as the processor is told to. Restores rounding to nearest.
+double parse(const std::string& word, int rounding, bool& whole) {
+  char* end = nullptr;
+  std::fesetround(rounding);
+  const double x = std::strtod(word.c_str(), &end);
+  std::fesetround(FE_TONEAREST);
+  whole = end == word.c_str() + word.size();
+  return x;
+}
+
+bool is_code(const std::string& word) {
+  return word.size() > 2 && word[0] == '0' && (word[1] == 'x' || word[1] == 'X') &&
+         word.find_first_of("pP.") == std::string::npos;
+}
+
+u32 read_code(const std::string& word, numerics::Format f) {
+  u64 code = 0;
+  const auto r = std::from_chars(word.data() + 2, word.data() + word.size(), code, 16);
+  const bool digits = r.ptr == word.data() + word.size();
+  if (!digits) throw Error("\"{}\" is not a hexadecimal code", word);
+  const numerics::FormatInfo& i = numerics::info(f);
+  if (r.ec != std::errc() || code > i.mask())
+    throw Error("the code {} has more than the {} bits of {}", word, i.bits, i.name)
+        .hint("a hexadecimal float has a 'p', such as 0x1.8p3");
+  return static_cast<u32>(code);
+}
+
+std::string trimmed(const std::string& line) {
+  const char* blanks = " \t\r";
+  const std::size_t begin = line.find_first_not_of(blanks);
+  if (begin == std::string::npos) return {};
+  return line.substr(begin, line.find_last_not_of(blanks) - begin + 1);
+}
+
+}  // namespace
+
+Number read_number(const std::string& word, numerics::Format f) {
+  if (is_code(word)) {
+    const u32 code = read_code(word, f);
+    const double value = numerics::decode(f, code);
+    return {value, value, code};
+  }
+  bool whole = false;
+  const double nearest = parse(word, FE_TONEAREST, whole);
+  if (!whole || word.empty() || std::isspace(static_cast<unsigned char>(word[0])))
+    throw Error("\"{}\" is not a number", word)
+        .hint("write 0.1, -1e-3, 0x1.8p3, inf, nan, or a code such as 0x7e");
+  const double below = parse(word, FE_DOWNWARD, whole), above = parse(word, FE_UPWARD, whole);
+  const bool odd = (std::bit_cast<u64>(below) & 1) != 0;
+  return {nearest, below == above || std::isnan(nearest) ? nearest : odd ? below : above, {}};
+}
+
+void for_each_line(const std::function<void(const std::string& word, i64 index)>& take) {
+  i64 index = 0;
+  int number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    ++number;
+    const std::string word = trimmed(line);
+    if (word.empty()) continue;
+    try {
+      take(word, index++);
+    } catch (Error& e) {
+      e.at("standard input", number);
+      throw;
+    }
+  }
+}
+
+std::string number_text(double x) {
+  if (std::isnan(x)) return "nan";
+  return fmt::format("{}", x);
+}
+
+std::string number_json(double x) {
+  return std::isfinite(x) ? number_text(x) : '"' + number_text(x) + '"';
+}
+
+std::string code_text(numerics::Format f, u32 code) {
+  return fmt::format("0x{:0{}x}", code, (numerics::info(f).bits + 3) / 4);
+}
+
+std::size_t choose(const std::string& name, const char* what,
+                   const std::vector<std::string>& known) {
+  for (std::size_t n = 0; n < known.size(); ++n)
+    if (known[n] == name) return n;
+  const std::string near = nearest(name, known);
+  throw Error("there is no {} \"{}\"", what, name)
+      .hint("{}known: {}", near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near),
+            fmt::join(known, ", "));
+}
+
+numerics::Tie tie_of(const std::string& name, numerics::Tie usual) {
+  if (name.empty()) return usual;
+  constexpr numerics::Tie kTies[]{numerics::Tie::even, numerics::Tie::away,
+                                  numerics::Tie::stochastic};
+  return kTies[choose(name, "tie", {"even", "away", "stochastic"})];
+}
+
+u32 random_word(i64 seed, i64 index) {
+  const Rng rng{static_cast<u64>(seed), Draw::rounding, 0};
+  return rng.bits(static_cast<u64>(index))[0];
+}
+
+}  // namespace lathe::cli
