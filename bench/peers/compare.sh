@@ -68,19 +68,19 @@ ask() {
   exit 1
 }
 
-start lathe 10 "$lathe" --recipe "$dtype" --threads "$threads" --batch "$batch" \
+start lathe 3 "$lathe" --recipe "$dtype" --threads "$threads" --batch "$batch" \
   --micro-batch "$batch"
-start torch 20 "$python" bench/peers/torch_gpt2.py --dtype "$dtype" --threads "$threads" \
+start torch 5 "$python" bench/peers/torch_gpt2.py --dtype "$dtype" --threads "$threads" \
   --batch "$batch" "${torch_flags[@]+"${torch_flags[@]}"}"
 
 for ((round = 1; round <= rounds; ++round)); do
   order=(lathe torch)
   ((round % 2 == 0)) && order=(torch lathe)
   for name in "${order[@]}"; do
-    ask 10 0 && before=$peak
-    if [[ $name == lathe ]]; then ask 10 1; else ask 20 1; fi
+    ask 3 0 && before=$peak
+    if [[ $name == lathe ]]; then ask 3 1; else ask 5 1; fi
     seconds=$answer
-    ask 10 0
+    ask 3 0
     echo "$round $name $seconds $before $peak" | tee -a "$work/windows"
   done
 done
