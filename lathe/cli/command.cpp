@@ -56,8 +56,15 @@ Error unknown_command(const std::string& word, const CLI::App& app) {
   return e;
 }
 
+/// What no option or argument took. CLI11 counts a "--" that did its work among it.
+std::vector<std::string> not_taken(const CLI::App& app) {
+  std::vector<std::string> rest = app.remaining();
+  std::erase(rest, "--");
+  return rest;
+}
+
 Error unexpected_arguments(const CLI::App& sub) {
-  const std::vector<std::string> extra = sub.remaining();
+  const std::vector<std::string> extra = not_taken(sub);
   const std::string command = sub.get_parent() ? "lathe " + sub.get_name() : "lathe";
   const auto flag =
       std::find_if(extra.begin(), extra.end(), [](const auto& s) { return s.starts_with("-"); });
@@ -99,16 +106,19 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     return false;
   } catch (const CLI::ParseError& e) {
     const CLI::App* sub = chosen(app);
-    if (sub && !sub->remaining().empty()) throw unexpected_arguments(*sub);
+    if (sub && !not_taken(*sub).empty()) throw unexpected_arguments(*sub);
     Error error("{}", e.what());
     error.hint("see: lathe {}--help", sub ? sub->get_name() + " " : "");
     throw error;
   }
   if (CLI::App* sub = chosen(app)) {
-    if (!sub->remaining().empty()) throw unexpected_arguments(*sub);
+    if (!not_taken(*sub).empty()) throw unexpected_arguments(*sub);
+    // Behind a "--" that follows an argument, CLI11 hands the rest to the program itself.
+    if (!not_taken(app).empty())
+      throw Error("'--' stands behind an argument").hint("put it before the first one");
     return true;
   }
-  if (!app.remaining().empty()) throw unexpected_arguments(app);
+  if (!not_taken(app).empty()) throw unexpected_arguments(app);
   std::fputs(app.help().c_str(), stdout);
   return false;
 }

@@ -92,7 +92,7 @@ class Printer {
   void print(const std::string& word, i64 index) {
     const Number n = read_number(word, format_);
     const u32 code =
-        n.code ? *n.code : numerics::encode(format_, n.sticky, cast_, random_word(o_.seed, index));
+        n.code ? *n.code : numerics::encode(format_, n.value, cast_, random_word(o_.seed, index));
     const double value = numerics::decode(format_, code), error = value - n.value;
     const double below = neighbours_.below(value), above = neighbours_.above(value);
     const auto or_null = [](double x) { return std::isfinite(x) ? number_json(x) : "null"; };
@@ -175,7 +175,7 @@ void add_number(Commands& c) {
                        "lathe number --table e2m1\n"
                        "lathe number --block nvfp4 --amax 10 0.1 0.2 -0.3\n"
                        "lathe number --format e5m2 -- -inf -.5\n"
-                       "\nWhat begins with - and no digit goes behind --.\n",
+                       "\nWhere a value begins with - and no digit, put -- before all values.\n",
                        declare, run);
 }
 

@@ -20,14 +20,11 @@ struct NumberOptions {
   bool json = false;
 };
 
-/// A word of the input: a decimal number, a C hexadecimal float (with a 'p' or a '.'), inf, nan, or
-/// a code ("0x7e").
+/// A word of the input: a decimal number or a C hexadecimal float (with a 'p' or a '.'), which
+/// stand for the nearest double, inf, nan, or a code ("0x7e").
 struct Number {
-  double value = 0;  // the nearest double
-  /// The same where the word is a double; else that one of its two neighbours among the doubles
-  /// whose last bit is 1. Rounding it rounds the word itself: no second rounding.
-  double sticky = 0;
-  std::optional<u32> code;
+  double value = 0;
+  std::optional<u32> code = {};
 };
 
 /// Throws Error when the word is none, or a code has more bits than the format.

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <bit>
 #include <cctype>
-#include <cfenv>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -16,16 +14,6 @@
 namespace lathe::cli {
 
 namespace {
-
-/// strtod, which rounds as the processor is told to. Restores rounding to nearest.
-double parse(const std::string& word, int rounding, bool& whole) {
-  char* end = nullptr;
-  std::fesetround(rounding);
-  const double x = std::strtod(word.c_str(), &end);
-  std::fesetround(FE_TONEAREST);
-  whole = end == word.c_str() + word.size();
-  return x;
-}
 
 bool is_code(const std::string& word) {
   return word.size() > 2 && word[0] == '0' && (word[1] == 'x' || word[1] == 'X') &&
@@ -56,17 +44,15 @@ std::string trimmed(const std::string& line) {
 Number read_number(const std::string& word, numerics::Format f) {
   if (is_code(word)) {
     const u32 code = read_code(word, f);
-    const double value = numerics::decode(f, code);
-    return {value, value, code};
+    return {numerics::decode(f, code), code};
   }
-  bool whole = false;
-  const double nearest = parse(word, FE_TONEAREST, whole);
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  const bool whole = end == word.c_str() + word.size();
   if (!whole || word.empty() || std::isspace(static_cast<unsigned char>(word[0])))
     throw Error("\"{}\" is not a number", word)
         .hint("write 0.1, -1e-3, 0x1.8p3, inf, nan, or a code such as 0x7e");
-  const double below = parse(word, FE_DOWNWARD, whole), above = parse(word, FE_UPWARD, whole);
-  const bool odd = (std::bit_cast<u64>(below) & 1) != 0;
-  return {nearest, below == above || std::isnan(nearest) ? nearest : odd ? below : above, {}};
+  return {value};
 }
 
 void for_each_line(const std::function<void(const std::string& word, i64 index)>& take) {

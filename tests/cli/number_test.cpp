@@ -69,13 +69,16 @@ TEST(Number, EachLineOfStandardInputBecomesOneObject) {
   EXPECT_EQ(l[5]["code"], "0x80");
 }
 
-TEST(Number, ADecimalIsRoundedOnceEvenWhereNoDoubleHoldsIt) {
-  const std::string sticky = "17.00000000000000000000000000000001";
+TEST(Number, ADecimalStandsForTheNearestDoubleWhichIsRoundedOnce) {
   const std::vector<Json> l = lines(
-      number({"--format", "e4m3", "--json", sticky, "17", "16.99999999999999999999999999"}).out);
-  EXPECT_EQ(l.at(0)["code"], "0x59");
+      number({"--format", "e4m3", "--json", "17.000000000000004", "17", "16.999999999999996"}).out);
+  EXPECT_EQ(l.at(0)["code"], "0x59") << "a tie in FP32";
   EXPECT_EQ(l.at(1)["code"], "0x58");
   EXPECT_EQ(l.at(2)["code"], "0x58");
+  // A midpoint of BF16 in the shortest decimal that reads back as it, which lies beside it.
+  EXPECT_EQ(lines(number({"--format", "bf16", "--json", "--", "-2.957532290621438e+38"}).out)
+                .at(0)["code"],
+            "0xff5e");
   EXPECT_EQ(lines(number({"--format", "e4m3", "--json", "--tie", "away", "17"}).out).at(0)["code"],
             "0x59");
 }
@@ -95,6 +98,18 @@ TEST(Number, CodesAreAsWideAsTheFormat) {
                                                         {"e6m2", "0xc0"},
                                                         {"e4m3fnuz", "0x40"}})
     EXPECT_EQ(lines(number({"--format", format, "--json", "1"}).out).at(0)["code"], code) << format;
+}
+
+TEST(Number, WhatLooksLikeAnOptionGoesBehindTwoDashes) {
+  const std::vector<Json> l =
+      lines(number({"--format", "e5m2", "--json", "--", "-1.5", "-inf", "-.5"}).out);
+  ASSERT_EQ(l.size(), 3u);
+  EXPECT_EQ(l[0]["value"], -1.5);
+  EXPECT_EQ(l[1]["input"], "-inf");
+  EXPECT_EQ(l[2]["value"], -0.5);
+  const Result late = number({"--format", "e5m2", "1", "--", "-inf"});
+  EXPECT_EQ(late.code, 2) << "nothing is dropped";
+  EXPECT_TRUE(has(late.err, "before the first")) << late.err;
 }
 
 TEST(Number, OverflowFollowsTheOption) {
