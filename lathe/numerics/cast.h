@@ -60,7 +60,8 @@ constexpr Cast usual_cast(Format f) { return {.tie = f == Format::hif8 ? Tie::aw
 
 /// The code of x, in the low bits; FP32 and TF32 codes are bit patterns of a float. Every double is
 /// fine. `random` is read by Tie::stochastic alone. E8M0 and E6M2 turn what is below their smallest
-/// value into it (zero too; NaN under nonsaturate), and negative values into NaN. Not for f64.
+/// value into it, zero too unless nonsaturate makes that NaN, and negative values into NaN. Not for
+/// f64.
 u32 encode(Format f, double x, const Cast& c, u32 random = 0);
 
 /// The value of a code. Bits above the format's width are ignored, and so are TF32's low 13, as
