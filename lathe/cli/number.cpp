@@ -5,12 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/command.h"
+#include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::cli {
 

@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/number.h"
 #include "lathe/numerics/block.h"
+#include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
+#include "lathe/numerics/scale.h"
 
 namespace lathe::cli {
 

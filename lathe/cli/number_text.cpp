@@ -4,12 +4,19 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/number.h"
+#include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::cli {
 

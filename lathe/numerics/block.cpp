@@ -1,12 +1,20 @@
 #include "lathe/numerics/block.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
+#include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
+#include "lathe/numerics/scale.h"
 
 namespace lathe::numerics {
 

@@ -10,8 +10,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 

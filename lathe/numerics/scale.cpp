@@ -1,12 +1,17 @@
 #include "lathe/numerics/scale.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <span>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 

@@ -2,13 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
+#include "lathe/numerics/scale.h"
 
 namespace lathe::numerics {
 namespace {

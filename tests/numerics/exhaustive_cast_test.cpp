@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <ios>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <numbers>
 #include <span>
@@ -14,6 +15,7 @@
 #include "lathe/base/view.h"
 #include "lathe/numerics/block.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 #include "lathe/numerics/scale.h"
 
 namespace lathe::numerics {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
 
 namespace lathe::numerics {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 namespace {

@@ -5,10 +5,13 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 namespace {

@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
 namespace {
