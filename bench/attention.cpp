@@ -92,7 +92,7 @@ void report(std::string_view format, std::string_view table, std::string_view pa
   for (std::size_t i = 0; i < s.times.size() && i < avx2.times.size(); ++i)
     ratio.push_back(avx2.times[i] / s.times[i]);
   fmt::print("| {} | {} | {} | {:.1f} | {:.0f} | {:.0f} % of {} | {} |\n", format, table, pass,
-             1e3 * median(s.times), median(s.rate), 100 * median(s.share), loop.name,
+             1e3 * median(s.times), median(s.rate), 100 * median(s.share), loop.instruction,
              ratio.empty() ? "" : fmt::format("{:.2f}", median(ratio)));
   std::fflush(stdout);
 }

@@ -105,7 +105,7 @@ void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Sha
   }
   fmt::print("| {} | {} x {} x {}{} | {:.0f} | {:.0f} % of {} |", numerics::info(format).name, s.m,
              s.n, s.k, s.gradient ? ", gradient" : "", median(rate), 100 * median(share),
-             loop.name);
+             loop.instruction);
   if (peer)
     fmt::print(" {:.2f} | {:.2f} |\n", median(prepared), median(whole));
   else

@@ -1,91 +1,21 @@
 #pragma once
-// What this machine's arithmetic reaches with all operands in registers, measured now: the top of
-// every scale. Data are random bits of ordinary size, since matrix hardware slows down on them.
-
-#include <immintrin.h>
+// What this machine's arithmetic reaches with all operands in registers, measured now.
 
 #include <ctime>
-#include <string_view>
 
-#include "lathe/base/cpu.h"
 #include "lathe/base/queue.h"
-#include "lathe/kernels/amx/tile.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/peak.h"
 
 namespace lathe::bench {
 
-/// A loop over one instruction: operations done and its name.
-struct PeakLoop {
-  std::string_view name;
-  double operations;  // of one call
-  void (*run)();
-};
+using kernels::PeakLoop;
 
-inline constexpr int kPeakRounds = 2000;
-
-// Independent sums enough for two units of latency 6.
-[[gnu::target("avx512f")]] inline void fma_peak() {
-  __m512 sum[16];
-  for (__m512& s : sum) s = _mm512_setzero_ps();
-  __m512 a = _mm512_set1_ps(1.37F), b = _mm512_set1_ps(-0.73F);
-  for (int r = 0; r < kPeakRounds; ++r) {
-    asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 16
-    for (__m512& s : sum) s = _mm512_fmadd_ps(a, b, s);
-  }
-  for (const __m512& s : sum) asm volatile("" : : "v"(s));
-}
-
-[[gnu::target("avx2,fma")]] inline void fma256_peak() {
-  __m256 sum[12];
-  for (__m256& s : sum) s = _mm256_setzero_ps();
-  __m256 a = _mm256_set1_ps(1.37F), b = _mm256_set1_ps(-0.73F);
-  for (int r = 0; r < kPeakRounds; ++r) {
-    asm volatile("" : "+x"(a), "+x"(b));
-#pragma GCC unroll 12
-    for (__m256& s : sum) s = _mm256_fmadd_ps(a, b, s);
-  }
-  for (const __m256& s : sum) asm volatile("" : : "x"(s));
-}
-
-[[gnu::target("avx512f,avx512bf16")]] inline void dot_peak() {
-  __m512 sum[16];
-  for (__m512& s : sum) s = _mm512_setzero_ps();
-  __m512i a = _mm512_set1_epi32(0x3fb13e97), b = _mm512_set1_epi32(static_cast<int>(0xbf3b3f6d));
-  for (int r = 0; r < kPeakRounds; ++r) {
-    asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 16
-    for (__m512& s : sum)
-      s = _mm512_dpbf16_ps(s, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-  }
-  for (const __m512& s : sum) asm volatile("" : : "v"(s));
-}
-
-inline void tile_peak() {
-  alignas(64) static const auto data = [] {
-    struct {
-      u16 x[512];
-    } d{};
-    for (int i = 0; i < 512; ++i) d.x[i] = static_cast<u16>(0x3f80 ^ (i * 40503 & 0x807f));
-    return d;
-  }();
-  kernels::HardwareTiles t;
-  t.load<2>(&data);
-  t.load<3>(&data);
-  for (int r = 0; r < kPeakRounds; ++r) {
-    t.dot<0, 2, 3>();
-    t.dot<1, 2, 3>();
-  }
-}
-
-/// The best loop that this machine has for products of BF16 or float operands.
-inline PeakLoop peak_loop(bool bf16_operands) {
-  if (bf16_operands && why_not(Isa::amx).empty())
-    return {"TDPBF16PS", kPeakRounds * 2 * 16384.0, tile_peak};
-  // Where VDPBF16PS is half as frequent as FMA it does no more than that.
-  if (bf16_operands && why_not(Isa::avx512bf16).empty() && cpu().vendor != "GenuineIntel")
-    return {"VDPBF16PS", kPeakRounds * 16 * 64.0, dot_peak};
-  if (why_not(Isa::avx512).empty()) return {"FMA, 512 bits", kPeakRounds * 16 * 32.0, fma_peak};
-  return {"FMA, 256 bits", kPeakRounds * 12 * 16.0, fma256_peak};
+/// The loop over what the products of this machine's best table are made of.
+inline const PeakLoop& peak_loop(bool bf16_operands) {
+  const kernels::PeakKernels& peak = kernels::select("auto").peak;
+  return bf16_operands ? peak.bf16 : peak.f32;
 }
 
 /// What a timing counts: the time that passed, or the time that the calling thread ran.

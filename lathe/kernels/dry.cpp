@@ -167,6 +167,7 @@ const Kernels& dry() {
                     add_column_sums, convert, add, zero, embed_forward, embed_backward},
       .loss = {cross_entropy, add_losses},
       .update = {adamw, sum_squares},
+      .peak = {},
   };
   return kTable;
 }

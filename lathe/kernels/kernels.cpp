@@ -28,10 +28,10 @@ const Kernels& ref() {
 }
 
 const Kernels& avx2() {
-  static const Kernels table =
-      derive(ref(), "avx2",
-             {avx2_impl::add_norm, avx2_impl::add_pointwise, avx2_impl::add_loss,
-              avx2_impl::add_update, avx2_impl::add_gemm, avx2_impl::add_attention});
+  static const Kernels table = derive(
+      ref(), "avx2",
+      {avx2_impl::add_norm, avx2_impl::add_pointwise, avx2_impl::add_loss, avx2_impl::add_update,
+       avx2_impl::add_gemm, avx2_impl::add_attention, avx2_impl::add_peak});
   return table;
 }
 
@@ -39,19 +39,21 @@ const Kernels& avx512() {
   static const Kernels table =
       derive(avx2(), "avx512",
              {avx512_impl::add_norm, avx512_impl::add_pointwise, avx512_impl::add_loss,
-              avx512_impl::add_update, avx512_impl::add_gemm, avx512_impl::add_attention});
+              avx512_impl::add_update, avx512_impl::add_gemm, avx512_impl::add_attention,
+              avx512_impl::add_peak});
   return table;
 }
 
 const Kernels& avx512bf16() {
-  static const Kernels table =
-      derive(avx512(), "avx512bf16", {avx512bf16_impl::add_gemm, avx512bf16_impl::add_attention});
+  static const Kernels table = derive(
+      avx512(), "avx512bf16",
+      {avx512bf16_impl::add_gemm, avx512bf16_impl::add_attention, avx512bf16_impl::add_peak});
   return table;
 }
 
 const Kernels& amx() {
-  static const Kernels table =
-      derive(avx512bf16(), "amx", {amx_impl::add_gemm, amx_impl::add_attention});
+  static const Kernels table = derive(
+      avx512bf16(), "amx", {amx_impl::add_gemm, amx_impl::add_attention, amx_impl::add_peak});
   return table;
 }
 

@@ -10,6 +10,7 @@
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/loss.h"
 #include "lathe/kernels/norm.h"
+#include "lathe/kernels/peak.h"
 #include "lathe/kernels/pointwise.h"
 #include "lathe/kernels/update.h"
 
@@ -23,6 +24,7 @@ struct Kernels {
   PointwiseKernels pointwise;
   LossKernels loss;
   UpdateKernels update;
+  PeakKernels peak;
 };
 
 const Kernels& ref();         // plain C++: the definition of right; the only one that knows f64

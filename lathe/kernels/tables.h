@@ -22,6 +22,7 @@ void add_loss(Kernels& k);
 void add_update(Kernels& k);
 void add_gemm(Kernels& k);
 void add_attention(Kernels& k);
+void add_peak(Kernels& k);
 }  // namespace avx2_impl
 
 namespace avx512_impl {
@@ -31,16 +32,19 @@ void add_loss(Kernels& k);
 void add_update(Kernels& k);
 void add_gemm(Kernels& k);
 void add_attention(Kernels& k);
+void add_peak(Kernels& k);
 }  // namespace avx512_impl
 
 namespace avx512bf16_impl {
 void add_gemm(Kernels& k);
 void add_attention(Kernels& k);
+void add_peak(Kernels& k);
 }  // namespace avx512bf16_impl
 
 namespace amx_impl {
 void add_gemm(Kernels& k);
 void add_attention(Kernels& k);
+void add_peak(Kernels& k);
 }  // namespace amx_impl
 
 }  // namespace lathe::kernels

@@ -149,7 +149,7 @@ void Run::begin() {
                                             .first_step = at_.step + 1});
   progress_.emplace(options_.people, at_.step + 1, c_.train.steps, need_.total());
   progress_->say(
-      fmt::format("kernels {}, {} threads, {:.0f} GFLOP/s in products that stay in cache",
+      fmt::format("kernels {}, {} threads, a peak of {:.0f} GFLOP/s measured now",
                   kernels::describe(k_), q_.threads(), peak_ / 1e9));
   progress_->say(fmt::format("{} sequences of training text, {} held out", training_.sequences(),
                              held_out_ ? held_out_->sequences() : 0));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <vector>
 
 #include "lathe/base/arena.h"
 #include "lathe/base/rng.h"
@@ -33,10 +34,27 @@ void fill(const kernels::Kernels& k, Queue& q, const Tensor& x, const Tensor& ra
   k.pointwise.convert(q, x, random);
 }
 
-}  // namespace
+/// The quickest run of the loop on each worker, while all of them run it.
+double registers_peak(const kernels::PeakLoop& loop, Queue& q, double seconds) {
+  std::vector<double> quickest(static_cast<std::size_t>(q.threads()),
+                               std::numeric_limits<double>::infinity());
+  for_pieces(q, q.threads(), [&](i64 piece, int) {
+    double& mine = quickest[static_cast<std::size_t>(piece)];
+    const Clock::time_point from = Clock::now();
+    for (int tries = 0; tries < kTries || since(from) < seconds; ++tries) {
+      const Clock::time_point t = Clock::now();
+      loop.run();
+      mine = std::min(mine, since(t));
+    }
+  });
+  double sum = 0;
+  for (const double t : quickest) sum += loop.operations / t;
+  return sum;
+}
 
-double measure_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
-                    double seconds) {
+/// The quickest product whose operands stay in cache.
+double products_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
+                     double seconds) {
   const numerics::Format format = recipe.forward.a.format;
   const DType type = numerics::info(format).storage;
   double best = 0;
@@ -62,6 +80,16 @@ double measure_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Q
     if (8 * kTries * quickest > seconds) break;  // what the next size would take
   }
   return best;
+}
+
+}  // namespace
+
+double measure_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
+                    double seconds) {
+  const numerics::Format format = recipe.forward.a.format;
+  const kernels::PeakLoop& loop = format == numerics::Format::bf16 ? k.peak.bf16 : k.peak.f32;
+  return loop.run && format != numerics::Format::f64 ? registers_peak(loop, q, seconds)
+                                                     : products_peak(k, recipe, q, seconds);
 }
 
 }  // namespace lathe::train

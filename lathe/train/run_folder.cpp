@@ -118,7 +118,7 @@ void write_run_json(const std::string& path, const RunFacts& f) {
   j["attention_flops"] = w.attention_flops;
   j["other_flops"] = w.other_flops;
   j["peak_flops"] = f.peak;
-  j["peak_about"] = "best rate of products of this recipe whose operands stay in cache, at start";
+  j["peak_about"] = "multiply-adds of this recipe's products with operands in registers, on all threads, measured at start";
   j["memory_total"] = f.footprint.total();
   j["memory"] = Json::array();
   for (const Footprint::Part& p : f.footprint.parts) {
