@@ -19,6 +19,21 @@ i64 Footprint::part(const std::string& name) const {
   return p == parts.end() ? 0 : p->bytes;
 }
 
+namespace {
+
+/// Work of one optimizer step that recomputes nothing.
+Work model_work(RunConfig c) {
+  c.train.recompute = "none";
+  Queue q(0);
+  Arenas a = Arenas::measuring();
+  Trainer t(c, kernels::dry(), q, a);
+  q.work = {};
+  t.step(1, nullptr);
+  return q.work;
+}
+
+}  // namespace
+
 Footprint measure(const RunConfig& c) {
   Queue q(0);
   Arenas a = Arenas::measuring();
@@ -28,6 +43,7 @@ Footprint measure(const RunConfig& c) {
   q.work = {};
   t.step(1, nullptr);
   f.step = q.work;
+  f.model = c.train.recompute == "none" ? f.step : model_work(c);
   t.evaluate(nullptr, std::min(c.train.micro_batch, c.train.eval_sequences));
 
   for (const Arena* arena : a.all())

@@ -17,7 +17,8 @@ struct Footprint {
     std::vector<std::pair<std::string, i64>> by_name;
   };
   std::vector<Part> parts;
-  Work step;                                // of one optimizer step
+  Work step;                                // of one optimizer step, recomputation included
+  Work model;                               // of one that recomputes nothing: what MFU counts
   i64 parameters = 0;                       // all of them, each counted once
   i64 tokens_per_step = 0;                  // unpadded
   i64 total() const;                        // bytes of all parts

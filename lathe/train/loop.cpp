@@ -148,9 +148,8 @@ void Run::begin() {
                                             .peak = peak_,
                                             .first_step = at_.step + 1});
   progress_.emplace(options_.people, at_.step + 1, c_.train.steps, need_.total());
-  progress_->say(
-      fmt::format("kernels {}, {} threads, a peak of {:.0f} GFLOP/s measured now",
-                  kernels::describe(k_), q_.threads(), peak_ / 1e9));
+  progress_->say(fmt::format("kernels {}, {} threads, a peak of {:.0f} GFLOP/s measured now",
+                             kernels::describe(k_), q_.threads(), peak_ / 1e9));
   progress_->say(fmt::format("{} sequences of training text, {} held out", training_.sequences(),
                              held_out_ ? held_out_->sequences() : 0));
   if (!checkpoint_.empty())
@@ -186,7 +185,7 @@ LogRecord Run::step(i64 number) {
   at_.sequences = number * c_.train.global_batch;
   at_.tokens += s.loss.tokens;
   at_.seconds += seconds;
-  const auto flops = static_cast<double>(need_.step.product_flops + need_.step.attention_flops);
+  const auto flops = static_cast<double>(need_.model.product_flops + need_.model.attention_flops);
   return {.step = number,
           .loss = s.loss.mean(),
           .grad_norm = s.grad_norm,

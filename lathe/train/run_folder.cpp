@@ -114,11 +114,13 @@ void write_run_json(const std::string& path, const RunFacts& f) {
   j["tokens_per_step"] = f.footprint.tokens_per_step;
   const Work& w = f.footprint.step;
   j["flops_per_step"] = w.product_flops + w.attention_flops;
+  j["model_flops_per_step"] = f.footprint.model.product_flops + f.footprint.model.attention_flops;
   j["product_flops"] = w.product_flops;
   j["attention_flops"] = w.attention_flops;
   j["other_flops"] = w.other_flops;
   j["peak_flops"] = f.peak;
-  j["peak_about"] = "multiply-adds of this recipe's products with operands in registers, on all threads, measured at start";
+  j["peak_about"] =
+      "multiply-adds of this recipe's products, operands in registers, all threads, at start";
   j["memory_total"] = f.footprint.total();
   j["memory"] = Json::array();
   for (const Footprint::Part& p : f.footprint.parts) {

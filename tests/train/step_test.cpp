@@ -81,6 +81,17 @@ TEST(Footprint, CountsWorkAndParameters) {
   EXPECT_EQ(f.part("nothing"), 0);
 }
 
+TEST(Footprint, TellsTheModelsWorkFromWhatIsRecomputed) {
+  const Footprint kept = measure(tiny_run("unused"));
+  EXPECT_EQ(kept.model.product_flops, kept.step.product_flops);
+  for (const char* how : {"train.recompute=attention", "train.recompute=block"}) {
+    const Footprint again = measure(tiny_run("unused", {how}));
+    EXPECT_EQ(again.model.product_flops, kept.step.product_flops) << how;
+    EXPECT_EQ(again.model.attention_flops, kept.step.attention_flops) << how;
+    EXPECT_GT(again.step.product_flops, again.model.product_flops) << how;
+  }
+}
+
 TEST(Step, LearnsTheText) {
   Live run({"train.steps=40"});
   const double first = run.trainer.step(1, &run.loader).loss.mean();
