@@ -22,6 +22,8 @@ function(lathe_tests name)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test PRIVATE lathe_options lathe_test_support ${ARG_LINKS}
     GTest::gtest GTest::gtest_main)
+  # What is tested is optimised as everyone runs it; the tests themselves compile a third faster so.
+  target_compile_options(${name}_test PRIVATE -O1)
   gtest_discover_tests(${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
     TEST_PREFIX ${name}. PROPERTIES TIMEOUT 600)
 endfunction()

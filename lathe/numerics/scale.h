@@ -80,8 +80,8 @@ struct CurrentOptions {
 float current_scale(Format element, float amax, const CurrentOptions& o = {});
 
 /// A power of two for HiF8: puts the largest magnitude at 2^3..2^4, the top of the binades that
-/// have three mantissa bits, so that the seven below it do. 1 where amax is 0 or bad. The HiF8 paper
-/// says only that the factor is a power of two taken from the amax; which one is ours.
+/// have three mantissa bits, so that the seven below it do. 1 where amax is 0 or bad. The HiF8
+/// paper says only that the factor is a power of two taken from the amax; which one is ours.
 float hif8_scale(float amax);
 
 /// Delayed scaling: the scale of a step comes from the amaxes of the steps before it.
