@@ -6,18 +6,24 @@
 // `tokenizers` package, the ratio to it with the same vocabulary, in turns within this run.
 
 #include <fmt/format.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/ingest.h"
 #include "lathe/data/loader.h"
+#include "lathe/data/text.h"
 #include "lathe/data/tokenizer.h"
 
 namespace {

@@ -10,12 +10,15 @@
 // took in the same round, with operands already in the layout it prefers, and with putting them
 // into it. All medians over rounds.
 
+#include "lathe/kernels/gemm.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +29,10 @@
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::bench {
 namespace {

@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 
 namespace lathe {
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>

@@ -12,6 +12,11 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "lathe/base/view.h"
 
 namespace lathe {
 

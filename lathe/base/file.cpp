@@ -1,5 +1,6 @@
 #include "lathe/base/file.h"
 
+#include <asm-generic/errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>

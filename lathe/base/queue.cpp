@@ -4,12 +4,14 @@
 #include <xmmintrin.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 
 namespace lathe {
 

@@ -3,12 +3,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "lathe/base/log.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/command.h"
 #include "lathe/data/ingest.h"
+#include "lathe/data/text.h"
 
 namespace lathe::cli {
 

@@ -1,18 +1,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "lathe/base/arena.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/log.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/command.h"
 #include "lathe/data/text.h"
 #include "lathe/data/tokenizer.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "lathe/base/error.h"
 #include "lathe/base/log.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/cli/command.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/kernels/kernels.h"

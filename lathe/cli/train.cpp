@@ -10,6 +10,7 @@
 #include "lathe/plan/machine.h"
 #include "lathe/plan/memory.h"
 #include "lathe/plan/page.h"
+#include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 #include "lathe/train/loop.h"
 

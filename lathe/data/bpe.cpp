@@ -1,10 +1,17 @@
 #include "lathe/data/bpe.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <queue>
+#include <string_view>
 #include <tuple>
+#include <vector>
+
+#include "lathe/base/view.h"
+#include "lathe/data/pair_index.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

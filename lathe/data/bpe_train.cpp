@@ -2,9 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <queue>
+#include <span>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/bpe.h"
 #include "lathe/data/in_pieces.h"
 #include "lathe/data/split.h"
 #include "lathe/data/utf8.h"

@@ -1,6 +1,9 @@
 #include "lathe/data/byte_letters.h"
 
 #include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "lathe/base/view.h"
 

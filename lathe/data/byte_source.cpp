@@ -2,15 +2,20 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <zconf.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 
 namespace lathe::data {
 

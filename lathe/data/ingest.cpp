@@ -2,18 +2,27 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/data/bpe_train.h"
 #include "lathe/data/in_pieces.h"
 #include "lathe/data/shards_index.h"
+#include "lathe/data/text.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/data/tokens.h"
 

@@ -1,9 +1,13 @@
 #include "lathe/data/loader.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/data/epoch_order.h"
 #include "lathe/data/shards_index.h"
 #include "lathe/data/tokens.h"

@@ -2,10 +2,15 @@
 
 #include <cstring>
 #include <queue>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/utf8.h"
 
 namespace lathe::data {

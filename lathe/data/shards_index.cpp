@@ -1,10 +1,13 @@
 #include "lathe/data/shards_index.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/loader.h"
+#include "lathe/data/tokens.h"
 
 namespace lathe::data {
 

@@ -1,9 +1,14 @@
 #include "lathe/data/split.h"
 
 #include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

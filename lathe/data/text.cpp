@@ -3,12 +3,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/byte_source.h"
 #include "lathe/data/utf8.h"
 

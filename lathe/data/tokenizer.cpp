@@ -3,14 +3,22 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/bpe.h"
 #include "lathe/data/bpe_train.h"
 #include "lathe/data/scored.h"
 #include "lathe/data/utf8.h"

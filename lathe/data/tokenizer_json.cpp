@@ -1,10 +1,17 @@
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
+#include "lathe/data/bpe.h"
 #include "lathe/data/byte_letters.h"
+#include "lathe/data/split.h"
 #include "lathe/data/vocabulary.h"
 
 namespace lathe::data {

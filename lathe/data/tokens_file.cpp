@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/tokens.h"
 #include "lathe/data/tokens_header.h"
 

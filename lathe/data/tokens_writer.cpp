@@ -1,9 +1,13 @@
 #include <bit>
 #include <cstring>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/tokens.h"
 #include "lathe/data/tokens_header.h"
 

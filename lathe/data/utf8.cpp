@@ -1,6 +1,11 @@
 #include "lathe/data/utf8.h"
 
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lathe/base/view.h"
 
 namespace lathe::data {
 

@@ -1,6 +1,7 @@
 #include "lathe/kernels/kernels.h"
 
 #include <initializer_list>
+#include <string_view>
 
 #include "lathe/kernels/tables.h"
 

@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "lathe/base/config.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"

@@ -1,5 +1,6 @@
 #include "lathe/model/decode.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/pointwise.h"
+#include "lathe/model/attention.h"
 #include "lathe/model/block.h"
 #include "lathe/model/config.h"
 #include "lathe/model/ctx.h"

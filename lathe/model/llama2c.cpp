@@ -1,6 +1,7 @@
 #include "lathe/model/llama2c.h"
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <string>
 

@@ -1,6 +1,7 @@
 #include "lathe/model/transformer.h"
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

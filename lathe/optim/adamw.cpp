@@ -1,10 +1,17 @@
 #include <cmath>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lathe/base/arena.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/update.h"
 #include "lathe/optim/optimizer.h"
+#include "lathe/parallel/params.h"
 
 namespace lathe::optim {
 namespace {

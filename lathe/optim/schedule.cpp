@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "lathe/base/view.h"
+
 namespace lathe::optim {
 
 double Schedule::at(i64 step) const {

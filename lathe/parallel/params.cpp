@@ -1,7 +1,6 @@
 #include "lathe/parallel/params.h"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>

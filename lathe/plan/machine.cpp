@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <system_error>
 
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "lathe/base/error.h"
 #include "lathe/base/units.h"
 #include "lathe/base/view.h"
+#include "lathe/plan/machine.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 

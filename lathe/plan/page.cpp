@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "lathe/base/file.h"
+#include "lathe/base/queue.h"
 #include "lathe/base/units.h"
 #include "lathe/base/view.h"
 #include "lathe/model/config.h"
 #include "lathe/model/transformer.h"
 #include "lathe/parallel/params.h"
+#include "lathe/plan/machine.h"
 #include "lathe/plan/memory.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lathe/base/view.h"
 #include "lathe/report/chart.h"
 #include "lathe/report/format.h"
 #include "lathe/report/page.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lathe/base/view.h"
 #include "lathe/report/page.h"
 #include "lathe/report/read.h"
 

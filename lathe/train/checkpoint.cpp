@@ -1,16 +1,19 @@
 #include "lathe/train/checkpoint.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "lathe/base/arena.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
+#include "lathe/model/config.h"
 #include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/optim/optimizer.h"
+#include "lathe/parallel/params.h"
 #include "lathe/train/checkpoint_names.h"
 #include "lathe/train/manifest.h"
 #include "lathe/train/model_json.h"

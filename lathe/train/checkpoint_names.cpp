@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/manifest.h"
 

@@ -5,9 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "lathe/base/arena.h"
 #include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
 #include "lathe/kernels/loss.h"
 #include "lathe/model/ctx.h"
+#include "lathe/model/transformer.h"
+#include "lathe/train/checkpoint.h"
 
 namespace lathe::train {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 
 namespace lathe::train {
 namespace {

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "lathe/base/arena.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/train/config.h"
 #include "lathe/train/step.h"
 
 namespace lathe::train {

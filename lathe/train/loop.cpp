@@ -5,19 +5,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lathe/base/error.h"
-#include "lathe/base/log.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/data/loader.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/train/checkpoint.h"
+#include "lathe/train/config.h"
 #include "lathe/train/events.h"
+#include "lathe/train/footprint.h"
 #include "lathe/train/peak.h"
 #include "lathe/train/progress.h"
 #include "lathe/train/run_folder.h"

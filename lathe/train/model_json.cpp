@@ -4,7 +4,10 @@
 #include <string>
 #include <type_traits>
 
+#include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
+#include "lathe/model/config.h"
 
 namespace lathe::train {
 namespace {

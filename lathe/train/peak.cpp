@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
 #include "lathe/base/arena.h"
+#include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/peak.h"
 #include "lathe/numerics/format.h"
+#include "lathe/numerics/recipe.h"
 
 namespace lathe::train {
 namespace {

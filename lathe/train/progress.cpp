@@ -1,6 +1,8 @@
 #include "lathe/train/progress.h"
 
+#include <asm-generic/ioctls.h>
 #include <fmt/format.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,6 +12,9 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+
+#include "lathe/base/view.h"
+#include "lathe/train/runlog.h"
 
 namespace lathe::train {
 namespace {

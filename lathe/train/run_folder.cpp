@@ -13,11 +13,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <variant>
 #include <vector>
 
+#include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/queue.h"
 #include "lathe/base/version.h"
+#include "lathe/train/config.h"
 
 namespace lathe::train {
 namespace {

@@ -6,14 +6,18 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/file.h"
+#include "lathe/base/view.h"
 
 namespace lathe::train {
 namespace {

@@ -1,13 +1,20 @@
 #include "lathe/train/sampling.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/tokenizer.h"
 #include "lathe/data/utf8.h"
+#include "lathe/kernels/kernels.h"
 #include "lathe/model/decode.h"
 #include "lathe/model/generate.h"
-#include "lathe/model/sampler.h"
+#include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/train/config.h"
 
 namespace lathe::train {
 

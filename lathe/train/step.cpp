@@ -4,7 +4,22 @@
 #include <cmath>
 #include <string>
 
+#include "lathe/base/arena.h"
 #include "lathe/base/cpu.h"
+#include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/model/block.h"
+#include "lathe/model/ctx.h"
+#include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/optim/optimizer.h"
+#include "lathe/optim/schedule.h"
+#include "lathe/parallel/params.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
 
 namespace lathe::train {
 namespace {

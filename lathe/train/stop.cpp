@@ -1,5 +1,6 @@
 #include "lathe/train/stop.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <csignal>

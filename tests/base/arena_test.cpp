@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
+
+#include "lathe/base/view.h"
 
 namespace lathe {
 namespace {

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "lathe/base/config_visit.h"
 #include "lathe/base/error.h"
-#include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe {

@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 

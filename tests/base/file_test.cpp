@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe {

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "lathe/base/view.h"
 
 namespace lathe {
 namespace {

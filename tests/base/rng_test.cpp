@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "lathe/base/view.h"
+
 namespace lathe {
 namespace {
 

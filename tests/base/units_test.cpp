@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "lathe/base/view.h"
+
 namespace lathe {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/version.h"
+#include "lathe/base/view.h"
+#include "lathe/train/config.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::cli {

@@ -4,13 +4,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/loader.h"
 #include "lathe/data/shards_index.h"
 #include "lathe/data/tokenizer.h"
+#include "lathe/data/tokens.h"
 #include "tests/data/sample_text.h"
 #include "tests/data/scratch_folder.h"
 

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/tokenizer.h"
 #include "tests/data/scratch_folder.h"
 

@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/data/epoch_order.h"
 #include "lathe/data/shards_index.h"
+#include "lathe/data/tokens.h"
 #include "tests/data/scratch_folder.h"
 
 namespace lathe::data {

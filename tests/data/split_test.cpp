@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/data/text.h"
 #include "lathe/data/utf8.h"
 #include "tests/data/sample_text.h"

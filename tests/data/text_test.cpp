@@ -1,11 +1,18 @@
 #include "lathe/data/text.h"
 
 #include <gtest/gtest.h>
+#include <zconf.h>
 #include <zlib.h>
 #include <zstd.h>
 
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "lathe/base/error.h"
-#include "lathe/data/byte_source.h"
 #include "tests/data/sample_text.h"
 #include "tests/data/scratch_folder.h"
 

@@ -3,12 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/data/bpe.h"
 #include "lathe/data/bpe_train.h"
 #include "lathe/data/split.h"

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "lathe/base/view.h"
 #include "tests/data/sample_text.h"
 
 namespace lathe::data {

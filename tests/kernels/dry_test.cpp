@@ -2,7 +2,10 @@
 
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
+#include "lathe/kernels/attention.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::kernels {
 namespace {

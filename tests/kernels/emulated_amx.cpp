@@ -1,7 +1,12 @@
 #include "tests/kernels/emulated_amx.h"
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/amx/gemm_tiles.h"
+#include "lathe/kernels/gemm.h"
+#include "lathe/kernels/gemm_blocked.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/numerics/format.h"
 #include "tests/kernels/emulated_tiles.h"
 
 namespace lathe::kernels {

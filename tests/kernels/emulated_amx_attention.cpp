@@ -1,6 +1,7 @@
 #include "tests/kernels/emulated_amx_attention.h"
 
 #include "lathe/kernels/amx/attention_tiles.h"
+#include "lathe/kernels/attention.h"
 #include "lathe/kernels/attention_types.h"
 #include "lathe/kernels/kernels.h"
 #include "tests/kernels/emulated_tiles.h"

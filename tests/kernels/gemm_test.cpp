@@ -1,15 +1,20 @@
+#include "lathe/kernels/gemm.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/cpu.h"
+#include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/kernels/lanes.h"
 #include "tests/kernels/emulated_amx.h"
 #include "tests/kernels/product_case.h"
 

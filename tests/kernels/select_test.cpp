@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "lathe/base/error.h"
 #include "lathe/kernels/kernels.h"

@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "lathe/base/view.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/model/config.h"
 #include "lathe/model/generate.h"
-#include "lathe/model/sampler.h"
 #include "tests/model/rig.h"
 
 namespace lathe::model {

@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/block.h"
+#include "lathe/model/config.h"
+#include "lathe/model/ctx.h"
+#include "lathe/parallel/params.h"
 #include "tests/model/rig.h"
 
 namespace lathe::model {

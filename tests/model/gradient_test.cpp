@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <cstddef>
 #include <vector>
 
+#include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/model/config.h"
+#include "lathe/parallel/params.h"
 #include "tests/model/rig.h"
 
 namespace lathe::model {

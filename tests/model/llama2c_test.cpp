@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,10 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/config.h"
+#include "lathe/model/ctx.h"
 #include "lathe/model/decode.h"
 #include "lathe/model/sampler.h"
 #include "lathe/model/transformer.h"

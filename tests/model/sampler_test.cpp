@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <vector>
+
+#include "lathe/base/view.h"
 
 namespace lathe::model {
 namespace {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::numerics {

@@ -1,11 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "lathe/base/arena.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/optim/optimizer.h"
+#include "lathe/parallel/params.h"
 
 namespace lathe::optim {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "lathe/base/view.h"
+
 namespace lathe::optim {
 namespace {
 

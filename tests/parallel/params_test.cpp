@@ -7,6 +7,7 @@
 
 #include "lathe/base/arena.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/numerics/recipe.h"
 

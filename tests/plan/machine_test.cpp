@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::plan {

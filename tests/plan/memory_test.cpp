@@ -8,6 +8,8 @@
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/view.h"
+#include "lathe/plan/machine.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 

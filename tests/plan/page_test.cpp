@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "lathe/base/config.h"
 #include "lathe/base/units.h"
+#include "lathe/base/view.h"
 #include "lathe/plan/machine.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "lathe/base/view.h"
 #include "lathe/report/read.h"
 
 namespace lathe::report {

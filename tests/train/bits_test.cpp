@@ -6,6 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/parallel/params.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
 #include "lathe/train/step.h"
 #include "tests/train/tiny_run.h"
 

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/model/config.h"
 
 namespace lathe::train {
 namespace {

@@ -2,14 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
 #include "lathe/data/tokenizer.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/model/ctx.h"
+#include "lathe/train/checkpoint.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
 #include "lathe/train/step.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 
 namespace lathe::train {

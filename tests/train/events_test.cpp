@@ -10,6 +10,7 @@
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::train {

@@ -7,6 +7,12 @@
 #include <vector>
 
 #include "lathe/base/file.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
 #include "lathe/train/step.h"
 #include "tests/train/tiny_run.h"
 

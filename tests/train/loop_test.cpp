@@ -2,20 +2,29 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
+#include "lathe/train/checkpoint.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 
 namespace lathe::train {

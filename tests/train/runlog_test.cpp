@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <fstream>
+#include <ios>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/rng.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::train {

@@ -4,9 +4,12 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::train {

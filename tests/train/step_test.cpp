@@ -6,7 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "lathe/base/arena.h"
 #include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/model/ctx.h"
+#include "lathe/parallel/params.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
 #include "tests/train/tiny_run.h"
 
 namespace lathe::train {

@@ -2,12 +2,16 @@
 
 #include "lathe/kernels/gemm.h"
 
+#include <bit>
 #include <cmath>
 
 #include "lathe/base/error.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/kernels/tables.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::kernels::ref_impl {
 
