@@ -25,11 +25,10 @@ namespace {
 
 std::optional<std::string> text_of(const std::string& path) {
   try {
-    if (exists(path)) return read_file(path);
+    return exists(path) ? std::optional(read_file(path)) : std::nullopt;
   } catch (const Error&) {
-    // What cannot be read is not told.
+    return std::nullopt;  // what cannot be read is not told
   }
-  return std::nullopt;
 }
 
 /// The number at the start of a text; -1 for "max" or anything else.

@@ -1,5 +1,7 @@
 #include "lathe/train/manifest.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -69,7 +71,7 @@ Manifest read_verified(const std::string& folder) {
   for (const auto& [name, f] : m->files) {
     if (name.empty() || name.find('/') != std::string::npos)
       throw damaged("its manifest names a file outside it", path);
-    verify(folder + "/" + name, f);
+    verify(fmt::format("{}/{}", folder, name), f);
   }
   return *m;
 }

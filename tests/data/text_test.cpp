@@ -1,5 +1,6 @@
 #include "lathe/data/text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zconf.h>
 #include <zlib.h>
@@ -125,7 +126,7 @@ TEST(Text, ABadJsonLineIsNamedByFileAndLine) {
   const ScratchFolder f;
   const std::string good = "{\"text\":\"a\"}\n";
   for (const char* bad : {"{\"text\":", "[1]", "{\"txt\":\"a\"}", "{\"text\":3}", "nonsense"}) {
-    const std::string path = f.write("a.jsonl", good + "\n" + bad + "\n" + good);
+    const std::string path = f.write("a.jsonl", fmt::format("{}\n{}\n{}", good, bad, good));
     EXPECT_NE(report_of(path).find(path + ":3"), std::string::npos) << bad;
   }
 }

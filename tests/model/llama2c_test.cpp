@@ -232,7 +232,8 @@ std::string tiny_file(std::vector<i32> header = {8, 12, 2, 2, 1, 10, 6}, i64 flo
   std::string bytes(28 + 4 * static_cast<std::size_t>(floats < 0 ? all : floats), '\0');
   std::memcpy(bytes.data(), header.data(), 28);
   for (std::size_t i = 28; i + 4 <= bytes.size(); i += 4) {
-    const float x = static_cast<float>(i / 4 - 7);
+    const std::size_t index = i / 4 - 7;
+    const auto x = static_cast<float>(index);
     std::memcpy(bytes.data() + i, &x, 4);
   }
   return bytes;

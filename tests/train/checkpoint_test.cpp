@@ -1,5 +1,6 @@
 #include "lathe/train/checkpoint.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ TEST(Checkpoint, RefusesEveryChangedByte) {
   const TemporaryFolder run;
   const std::string folder = save_checkpoint(run.path(), TinyModel(1).contents(1), 3);
   for (const std::string& name : names_in(folder)) {
-    const std::string path = folder + "/" + name, whole = read_file(path);
+    const std::string path = fmt::format("{}/{}", folder, name), whole = read_file(path);
     // Every byte of the small files, a sample of the large ones with both ends.
     const std::size_t stride = whole.size() < 3000 ? 1 : whole.size() / 400;
     for (std::size_t i = 0; i < whole.size(); i = i + stride) {
@@ -114,7 +115,7 @@ TEST(Checkpoint, RefusesEveryTruncationAndEveryMissingFile) {
   const TemporaryFolder run;
   const std::string folder = save_checkpoint(run.path(), TinyModel(1).contents(1), 3);
   for (const std::string& name : names_in(folder)) {
-    const std::string path = folder + "/" + name, whole = read_file(path);
+    const std::string path = fmt::format("{}/{}", folder, name), whole = read_file(path);
     for (const std::size_t n :
          {std::size_t{0}, std::size_t{1}, whole.size() / 2, whole.size() - 1}) {
       overwrite(path, whole.substr(0, n));
