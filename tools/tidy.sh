@@ -34,8 +34,13 @@ changed() {
 # A benchmark that lacks its package is built by nobody, and has no flags to be read with.
 known=()
 for file in "${files[@]}"; do
-  grep -qF "$PWD/$file\"" "$database/compile_commands.json" && known+=("$file")
+  if grep -qF "$PWD/$file\"" "$database/compile_commands.json"; then known+=("$file"); fi
 done
+
+if ((${#known[@]} == 0)); then
+  echo "tidy: no source differs"
+  exit 0
+fi
 
 one() {
   if (($2 > 0 && $(date +%s) >= $2)); then
@@ -52,7 +57,7 @@ one() {
 }
 export -f one
 until=$((seconds > 0 ? $(date +%s) + seconds : 0))
-out=$(printf '%s\0' "${known[@]+"${known[@]}"}" |
+out=$(printf '%s\0' "${known[@]}" |
   xargs -0 -r -n 1 -P "$(nproc)" bash -c 'one "$3" "$1" "$2"' _ "$until" "$database")
 grep -v '^clean \|^left ' <<<"$out" || true
 count() { grep -c "^$1 " <<<"$out" || true; }
