@@ -19,7 +19,11 @@ struct Operand {
   ConstTensor data;
   numerics::Format format = numerics::Format::bf16;
   Along along = Along::cols;
-  ConstTensor scales = {};  // empty: the format is unscaled
+  // FP32, multiplied onto the sums: entry (i / scale_outer, k / scale_depth) belongs to element k
+  // of vector i; a 0 stands for one entry for all. Scales that are part of the elements are not
+  // here.
+  ConstTensor scales = {};  // empty: 1
+  i64 scale_outer = 0, scale_depth = 0;
 
   LATHE_INLINE i64 outer() const { return along == Along::cols ? data.rows : data.cols; }
   LATHE_INLINE i64 summed() const { return along == Along::cols ? data.cols : data.rows; }
@@ -33,15 +37,22 @@ struct Epilogue {
 
 struct GemmKernels {
   /// c (M, N) = [c +] a b^T [+ bias]:  c[m,n] = sum over k of a[m,k] b[n,k].
-  /// a and b have the same format and the same K = summed(); c is of any float type, of any
-  /// stride, and overlaps nothing. M, N, K >= 1, no multiple of anything asked for.
+  /// a and b have formats of one storage type (numerics/format.h) and the same K = summed(); c is
+  /// of any float type, of any stride, and overlaps nothing. M, N, K >= 1, no multiple of anything
+  /// asked for.
+  ///
+  /// With scales on either side, K is cut into chunks of scale_depth elements (a multiple of 32;
+  /// where a and b differ one of them is 0; both 0: one chunk), each summed from +0 as below, and
+  /// acc = fma(chunk, scale of a * scale of b, acc) in ascending order, acc starting as below. So a
+  /// chunk's sum and the product of two scales are rounded on their own, and nothing else is.
   ///
   /// Order of the sum (docs/numerics.md), the same in every table, for every M, N and thread count:
-  /// * bf16: K in groups of 32, the last filled up with zeros. In a group, e = fma over the even k
+  /// * elements stored as bf16: K in groups of 32, the last filled up with zeros. In a group, e =
+  /// fma over the even k
   ///   in ascending order from +0, o = the same over the odd k; then acc = acc + (e + o), all in
   ///   f32 with subnormals as zero. With `add`, acc starts as c read as f32, else as +0: so two
   ///   calls over K1 and K2 (K1 a multiple of 32, c f32) give the bits of one over K1 + K2.
-  /// * f32: acc = fma(a[m,k], b[n,k], acc) in ascending k, acc starting as above; f64 likewise.
+  /// * as f32: acc = fma(a[m,k], b[n,k], acc) in ascending k, acc starting as above; f64 likewise.
   /// Then bias is added in f32 (f64), and the result rounded once to c's type, to nearest even.
   void (*product)(Queue&, const Tensor& c, const Operand& a, const Operand& b,
                   const Epilogue& e) noexcept;

@@ -65,7 +65,7 @@ Attention Attention::of(const parallel::ParamSet& p, const std::string& name,
 }
 
 kernels::AttentionShape Attention::shape(const numerics::Recipe& r) const {
-  return {heads, kv_heads, head_dim, window, r.attention.a.format};
+  return {heads, kv_heads, head_dim, window, r.scores.a.format};
 }
 
 void Attention::project(Ctx& c, const Tensor& to, Saved& s, const ConstTensor& x,

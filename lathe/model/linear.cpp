@@ -36,14 +36,14 @@ Linear Linear::of(const parallel::ParamSet& p, const std::string& name) {
 
 void Linear::forward(Ctx& c, const Tensor& y, const ConstTensor& x, bool add) const {
   const Frame frame(c.temp);
-  const auto& [a, b] = c.recipe.forward;
+  const auto& [a, b] = c.recipe.linear.forward;
   c.k.gemm.product(c.q, y, encode(c, c.temp, x, a, Along::cols), {w, b.format, Along::cols},
                    {.add = add, .bias = bias});
 }
 
 void Linear::backward(Ctx& c, const Tensor& dx, const ConstTensor& dy, const ConstTensor& x) const {
   const Frame frame(c.temp);
-  const numerics::Recipe& r = c.recipe;
+  const numerics::Products& r = c.recipe.linear;
   const Operand by_rows = encode(c, c.temp, dy, r.grad_x.a, Along::cols);
   // One conversion of dy serves both products where they want the same codes.
   const ConstTensor again = r.grad_w.a == r.grad_x.a ? by_rows.data : dy;

@@ -9,18 +9,10 @@
 #include <vector>
 
 #include "lathe/base/view.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
-
-/// Which of the two neighbours of a value between them. "Nearest" is by value, whatever binade each
-/// neighbour lies in; a value at least half a step above the largest overflows.
-enum class Tie : u8 {
-  even,        // nearest; a tie to the code whose last bit is zero
-  away,        // nearest; a tie to the larger magnitude (HiF8's TA)
-  stochastic,  // up with probability fraction, cut to Cast::random_bits bits
-  hybrid,      // HiF8's HR, on the float whose bits begin the double's; see cast.cpp. HiF8 only.
-};
 
 /// What becomes of values that overflow, and of infinities.
 enum class Overflow : u8 {

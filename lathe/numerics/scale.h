@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lathe/base/view.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::numerics {
@@ -27,14 +28,7 @@ enum class BadAmax : u8 {
   te,      // as TransformerEngine: NaN the same; infinity: the largest scale, infinities saturate
 };
 
-// Power-of-two scales of MX blocks. Codes are E8M0; value = decode(E8M0, code) * element.
-
-enum class MxRule : u8 {
-  floor,     // 2^(floor(log2 amax) - emax): OCP's; the largest elements may saturate
-  ceil,      // the smallest 2^r with amax <= 2^(r + emax)
-  even,      // floor, of the amax rounded to the element's mantissa first, half a step up
-  round_up,  // the smallest 2^r with fl32(amax fl32(1 / largest)) <= 2^r: TransformerEngine's
-};
+// MX blocks.
 
 /// Codes are clamped to 0..254; an amax of zero gives 0.
 u8 mx_scale(MxRule rule, Format element, float amax, BadAmax bad = BadAmax::strict);

@@ -70,7 +70,7 @@ void fill(const Param& p, i64 begin, i64 end, u64 seed) {
 
 ParamSet::ParamSet(std::vector<ParamSpec> specs, const numerics::Recipe& recipe, Arena& weights,
                    Arena* grads) {
-  const DType operand = numerics::info(recipe.forward.b.format).storage;
+  const DType operand = numerics::info(recipe.linear.forward.b.format).storage;
   for (ParamSpec& s : specs) {
     const char* what = plural(s.role);
     Param p;

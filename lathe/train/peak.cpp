@@ -61,7 +61,7 @@ double registers_peak(const kernels::PeakLoop& loop, Queue& q, double seconds) {
 /// The quickest product whose operands stay in cache.
 double products_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
                      double seconds) {
-  const numerics::Format format = recipe.forward.a.format;
+  const numerics::Format format = recipe.linear.forward.a.format;
   const DType type = numerics::info(format).storage;
   double best = 0;
   // From small to large, so that a slow table ends early and a fast one reaches its stride.
@@ -92,8 +92,9 @@ double products_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, 
 
 double measure_peak(const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
                     double seconds) {
-  const numerics::Format format = recipe.forward.a.format;
-  const kernels::PeakLoop& loop = format == numerics::Format::bf16 ? k.peak.bf16 : k.peak.f32;
+  const numerics::Format format = recipe.linear.forward.a.format;
+  const bool narrow = numerics::info(format).storage == DType::bf16;
+  const kernels::PeakLoop& loop = narrow ? k.peak.bf16 : k.peak.f32;
   return loop.run && format != numerics::Format::f64 ? registers_peak(loop, q, seconds)
                                                      : products_peak(k, recipe, q, seconds);
 }
