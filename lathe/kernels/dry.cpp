@@ -1,11 +1,13 @@
 // The table of a dry run: touches no data, counts what a real run would compute and move.
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/attention.h"
+#include "lathe/kernels/encode.h"
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/pointwise.h"
@@ -155,6 +157,23 @@ void sum_squares(Queue& q, const Tensor& sum, const ConstTensor& x) noexcept {
   count(q, 2, {x, sum});
 }
 
+// A tensor whose scale comes from all of it is read twice.
+void encode(Queue& q, const Tensor& codes, const Tensor& scales, const ConstTensor& x,
+            const numerics::Encoding& e, Along, const Draws&, const Tensor&) noexcept {
+  const i64 transform = e.hadamard == 0 ? 0 : std::bit_width(static_cast<u64>(e.hadamard));
+  count(q, 4 + transform, {codes, scales, x});
+  if (numerics::spans_tensor(e) || e.scaling == numerics::Scaling::row) q.work.bytes += x.bytes();
+}
+
+void fidelity(Queue& q, const Tensor& sums, const ConstTensor& x, const numerics::Encoding&, Along,
+              const Draws&, const Tensor&) noexcept {
+  count(q, 10, {x, sums});
+}
+
+void update_history(Queue& q, const Tensor& history, numerics::Format, int, bool) noexcept {
+  count(q, 1, {history, history});
+}
+
 }  // namespace
 
 const Kernels& dry() {
@@ -167,6 +186,7 @@ const Kernels& dry() {
                     add_column_sums, convert, add, zero, embed_forward, embed_backward},
       .loss = {cross_entropy, add_losses},
       .update = {adamw, sum_squares},
+      .encode = {encode, fidelity, update_history},
       .peak = {},
   };
   return kTable;

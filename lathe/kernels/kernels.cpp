@@ -24,7 +24,7 @@ const Kernels& ref() {
   static const Kernels table =
       derive(Kernels{}, "ref",
              {ref_impl::add_norm, ref_impl::add_pointwise, ref_impl::add_loss, ref_impl::add_update,
-              ref_impl::add_gemm, ref_impl::add_attention});
+              ref_impl::add_gemm, ref_impl::add_attention, ref_impl::add_encode});
   return table;
 }
 
@@ -32,7 +32,7 @@ const Kernels& avx2() {
   static const Kernels table = derive(
       ref(), "avx2",
       {avx2_impl::add_norm, avx2_impl::add_pointwise, avx2_impl::add_loss, avx2_impl::add_update,
-       avx2_impl::add_gemm, avx2_impl::add_attention, avx2_impl::add_peak});
+       avx2_impl::add_gemm, avx2_impl::add_attention, avx2_impl::add_encode, avx2_impl::add_peak});
   return table;
 }
 
@@ -41,7 +41,7 @@ const Kernels& avx512() {
       derive(avx2(), "avx512",
              {avx512_impl::add_norm, avx512_impl::add_pointwise, avx512_impl::add_loss,
               avx512_impl::add_update, avx512_impl::add_gemm, avx512_impl::add_attention,
-              avx512_impl::add_peak});
+              avx512_impl::add_encode, avx512_impl::add_peak});
   return table;
 }
 

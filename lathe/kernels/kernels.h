@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lathe/kernels/attention.h"
+#include "lathe/kernels/encode.h"
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/loss.h"
 #include "lathe/kernels/norm.h"
@@ -24,6 +25,7 @@ struct Kernels {
   PointwiseKernels pointwise;
   LossKernels loss;
   UpdateKernels update;
+  EncodeKernels encode;
   PeakKernels peak;
 };
 

@@ -17,6 +17,13 @@
 //   SquareSum                     sixteen f64 sums of squares: add(l), total()
 //   minus_abs(a)                  -|a|
 //   exp_domain, exp_scaled, split what exp and log need (math.h); only where kSingle
+// and, only where kSingle, what encoding needs:
+//   Bits                          sixteen u32: load, store, broadcast, index() = 0..15, + - & | ^,
+//                                 shl(n), shr(n), max, min, hmax(), mul_low, mul_high
+//   bits(a), from(b)              the bits of a float, and back
+//   number(b)                     b as a number; below 2^24
+//   exchange<N>(a)                lane i is lane i ^ N of a; N = 1, 2, 4, 8
+//   store_upper(p), (p, n)        to bf16, the lower halves cut off
 // n may be All{} wherever it may be a number: then it is 16, known when compiling.
 //
 // Plain<S> is the one in plain C++, also for double and complex<double> (gradient checks by complex
@@ -78,9 +85,70 @@ LATHE_INLINE double real_part(double x) { return x; }
 LATHE_INLINE float real_part(float x) { return x; }
 LATHE_INLINE double real_part(const std::complex<double>& x) { return x.real(); }
 
+/// Lanes<...>::Bits in plain C++.
+struct PlainBits {
+  u32 v[kLanes];
+
+  template <class F>
+  LATHE_INLINE static PlainBits each(const F& f) {
+    PlainBits r;
+    for (i64 i = 0; i < kLanes; ++i) r.v[i] = f(i);
+    return r;
+  }
+  static PlainBits load(const u32* p) {
+    return each([&](i64 i) { return p[i]; });
+  }
+  void store(u32* p) const { std::memcpy(p, v, sizeof v); }
+  static PlainBits broadcast(u32 x) {
+    return each([&](i64) { return x; });
+  }
+  static PlainBits index() {
+    return each([](i64 i) { return static_cast<u32>(i); });
+  }
+  friend PlainBits operator+(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] + b.v[i]; });
+  }
+  friend PlainBits operator-(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] - b.v[i]; });
+  }
+  friend PlainBits operator&(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] & b.v[i]; });
+  }
+  friend PlainBits operator|(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] | b.v[i]; });
+  }
+  friend PlainBits operator^(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] ^ b.v[i]; });
+  }
+  PlainBits shl(int n) const {
+    return each([&](i64 i) { return v[i] << n; });
+  }
+  PlainBits shr(int n) const {
+    return each([&](i64 i) { return v[i] >> n; });
+  }
+  friend PlainBits max(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  friend PlainBits min(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  u32 hmax() const {
+    u32 m = 0;
+    for (const u32 x : v) m = x > m ? x : m;
+    return m;
+  }
+  friend PlainBits mul_low(const PlainBits& a, u32 k) {
+    return each([&](i64 i) { return a.v[i] * k; });
+  }
+  friend PlainBits mul_high(const PlainBits& a, u32 k) {
+    return each([&](i64 i) { return static_cast<u32>((u64{a.v[i]} * k) >> 32); });
+  }
+};
+
 template <class S>
 struct Plain {
   using Scalar = S;
+  using Bits = PlainBits;
   static constexpr bool kSingle = std::is_same_v<S, float>;
   struct Mask {
     bool on[kLanes];
@@ -235,6 +303,31 @@ struct Plain {
     return exponent;
   }
   static constexpr u32 kRootHalfBits = 0x3f3504f3;  // of sqrt(1/2)
+
+  friend Bits bits(const Plain& a)
+    requires kSingle
+  {
+    return Bits::each([&](i64 i) { return std::bit_cast<u32>(a.v[i]); });
+  }
+  static Plain from(const Bits& b)
+    requires kSingle
+  {
+    return each([&](i64 i) { return std::bit_cast<float>(b.v[i]); });
+  }
+  static Plain number(const Bits& b)
+    requires kSingle
+  {
+    return each([&](i64 i) { return static_cast<float>(b.v[i]); });
+  }
+  template <int N>
+  static Plain exchange(const Plain& a) {
+    return each([&](i64 i) { return a.v[i ^ N]; });
+  }
+  void store_upper(bf16* p, i64 n = kLanes) const
+    requires kSingle
+  {
+    for (i64 i = 0; i < n; ++i) p[i].bits = static_cast<u16>(std::bit_cast<u32>(v[i]) >> 16);
+  }
 
  private:
   // Through memcpy: a kernel may write one type over another (cross_entropy does).

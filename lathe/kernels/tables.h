@@ -7,6 +7,7 @@ namespace lathe::kernels {
 struct Kernels;
 
 namespace ref_impl {
+void add_encode(Kernels& k);
 void add_norm(Kernels& k);
 void add_pointwise(Kernels& k);
 void add_loss(Kernels& k);
@@ -16,6 +17,7 @@ void add_gemm(Kernels& k);
 }  // namespace ref_impl
 
 namespace avx2_impl {
+void add_encode(Kernels& k);
 void add_norm(Kernels& k);
 void add_pointwise(Kernels& k);
 void add_loss(Kernels& k);
@@ -26,6 +28,7 @@ void add_peak(Kernels& k);
 }  // namespace avx2_impl
 
 namespace avx512_impl {
+void add_encode(Kernels& k);
 void add_norm(Kernels& k);
 void add_pointwise(Kernels& k);
 void add_loss(Kernels& k);

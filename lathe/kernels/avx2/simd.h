@@ -8,8 +8,78 @@
 namespace lathe::kernels {
 namespace {
 
+struct U16 {
+  __m256i a, b;  // lanes 0..7 and 8..15
+
+  LATHE_INLINE static U16 load(const u32* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
+  }
+  LATHE_INLINE void store(u32* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), b);
+  }
+  LATHE_INLINE static U16 broadcast(u32 x) {
+    const __m256i all = _mm256_set1_epi32(static_cast<i32>(x));
+    return {all, all};
+  }
+  LATHE_INLINE static U16 index() {
+    return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+            _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
+  }
+  LATHE_INLINE friend U16 operator+(U16 x, U16 y) {
+    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+  }
+  LATHE_INLINE friend U16 operator-(U16 x, U16 y) {
+    return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
+  }
+  LATHE_INLINE friend U16 operator&(U16 x, U16 y) {
+    return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
+  }
+  LATHE_INLINE friend U16 operator|(U16 x, U16 y) {
+    return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
+  }
+  LATHE_INLINE friend U16 operator^(U16 x, U16 y) {
+    return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
+  }
+  LATHE_INLINE U16 shl(int n) const {
+    const __m128i by = _mm_cvtsi32_si128(n);
+    return {_mm256_sll_epi32(a, by), _mm256_sll_epi32(b, by)};
+  }
+  LATHE_INLINE U16 shr(int n) const {
+    const __m128i by = _mm_cvtsi32_si128(n);
+    return {_mm256_srl_epi32(a, by), _mm256_srl_epi32(b, by)};
+  }
+  LATHE_INLINE friend U16 max(U16 x, U16 y) {
+    return {_mm256_max_epu32(x.a, y.a), _mm256_max_epu32(x.b, y.b)};
+  }
+  LATHE_INLINE friend U16 min(U16 x, U16 y) {
+    return {_mm256_min_epu32(x.a, y.a), _mm256_min_epu32(x.b, y.b)};
+  }
+  LATHE_INLINE u32 hmax() const {
+    const __m256i h = _mm256_max_epu32(a, b);
+    const __m128i q = _mm_max_epu32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+    const __m128i d = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
+    return static_cast<u32>(_mm_cvtsi128_si32(_mm_max_epu32(d, _mm_shuffle_epi32(d, 0xb1))));
+  }
+  LATHE_INLINE friend U16 mul_low(U16 x, u32 k) {
+    const __m256i by = _mm256_set1_epi32(static_cast<i32>(k));
+    return {_mm256_mullo_epi32(x.a, by), _mm256_mullo_epi32(x.b, by)};
+  }
+  LATHE_INLINE friend U16 mul_high(U16 x, u32 k) { return {upper(x.a, k), upper(x.b, k)}; }
+
+ private:
+  LATHE_INLINE static __m256i upper(__m256i x, u32 k) {
+    const __m256i by = _mm256_set1_epi64x(k);
+    const __m256i even = _mm256_mul_epu32(x, by);
+    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), by);
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+  }
+};
+
 struct F16 {
   using Scalar = float;
+  using Bits = U16;
   static constexpr bool kSingle = true;
   struct Mask {
     __m256 a, b;  // all bits of a lane, or none
@@ -167,6 +237,35 @@ struct F16 {
   }
   LATHE_INLINE friend F16 split(F16 x, F16& mantissa) {
     return {split_half(x.a, mantissa.a), split_half(x.b, mantissa.b)};
+  }
+
+  LATHE_INLINE friend Bits bits(F16 x) {
+    return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
+  }
+  LATHE_INLINE static F16 from(Bits x) {
+    return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
+  }
+  LATHE_INLINE static F16 number(Bits x) {
+    return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+  }
+  template <int N>
+  LATHE_INLINE static F16 exchange(F16 x) {
+    if constexpr (N == 1) return {_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+    if constexpr (N == 2) return {_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e)};
+    if constexpr (N == 4)
+      return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+    if constexpr (N == 8) return {x.b, x.a};
+  }
+  LATHE_INLINE void store_upper(bf16* p, All = {}) const {
+    const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(a), 16);
+    const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(b), 16);
+    const __m256i packed = _mm256_packus_epi32(low, high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+  LATHE_INLINE void store_upper(bf16* p, i64 n) const {
+    alignas(32) bf16 part[kLanes];
+    store_upper(part);
+    for (i64 i = 0; i < n; ++i) p[i] = part[i];
   }
 
  private:

@@ -8,8 +8,44 @@
 namespace lathe::kernels {
 namespace {
 
+struct U16 {
+  __m512i v;
+
+  LATHE_INLINE static U16 load(const u32* p) { return {_mm512_loadu_si512(p)}; }
+  LATHE_INLINE void store(u32* p) const { _mm512_storeu_si512(p, v); }
+  LATHE_INLINE static U16 broadcast(u32 x) { return {_mm512_set1_epi32(static_cast<i32>(x))}; }
+  LATHE_INLINE static U16 index() {
+    return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
+  }
+  LATHE_INLINE friend U16 operator+(U16 a, U16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+  LATHE_INLINE friend U16 operator-(U16 a, U16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+  LATHE_INLINE friend U16 operator&(U16 a, U16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+  LATHE_INLINE friend U16 operator|(U16 a, U16 b) { return {_mm512_or_si512(a.v, b.v)}; }
+  LATHE_INLINE friend U16 operator^(U16 a, U16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+  LATHE_INLINE U16 shl(int n) const { return {_mm512_sll_epi32(v, _mm_cvtsi32_si128(n))}; }
+  LATHE_INLINE U16 shr(int n) const { return {_mm512_srl_epi32(v, _mm_cvtsi32_si128(n))}; }
+  LATHE_INLINE friend U16 max(U16 a, U16 b) { return {_mm512_max_epu32(a.v, b.v)}; }
+  LATHE_INLINE friend U16 min(U16 a, U16 b) { return {_mm512_min_epu32(a.v, b.v)}; }
+  LATHE_INLINE u32 hmax() const {
+    const __m256i h = _mm256_max_epu32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+    const __m128i q = _mm_max_epu32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+    const __m128i d = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
+    return static_cast<u32>(_mm_cvtsi128_si32(_mm_max_epu32(d, _mm_shuffle_epi32(d, 0xb1))));
+  }
+  LATHE_INLINE friend U16 mul_low(U16 a, u32 k) {
+    return {_mm512_mullo_epi32(a.v, _mm512_set1_epi32(static_cast<i32>(k)))};
+  }
+  LATHE_INLINE friend U16 mul_high(U16 a, u32 k) {
+    const __m512i by = _mm512_set1_epi64(k);
+    const __m512i even = _mm512_mul_epu32(a.v, by);
+    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), by);
+    return {_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd)};
+  }
+};
+
 struct F16 {
   using Scalar = float;
+  using Bits = U16;
   static constexpr bool kSingle = true;
   struct Mask {
     __mmask16 m;
@@ -117,9 +153,29 @@ struct F16 {
     return {_mm512_cvtepi32_ps(e)};
   }
 
+  LATHE_INLINE friend Bits bits(F16 a) { return {_mm512_castps_si512(a.v)}; }
+  LATHE_INLINE static F16 from(Bits b) { return {_mm512_castsi512_ps(b.v)}; }
+  LATHE_INLINE static F16 number(Bits b) { return {_mm512_cvtepi32_ps(b.v)}; }
+  template <int N>
+  LATHE_INLINE static F16 exchange(F16 a) {
+    if constexpr (N == 1) return {_mm512_permute_ps(a.v, 0xb1)};
+    if constexpr (N == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+    if constexpr (N == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+    if constexpr (N == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+  }
+  LATHE_INLINE void store_upper(bf16* p, All = {}) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), upper());
+  }
+  LATHE_INLINE void store_upper(bf16* p, i64 n) const {
+    _mm256_mask_storeu_epi16(p, first(n).m, upper());
+  }
+
  private:
   LATHE_INLINE static F16 widen(__m256i h) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+  }
+  LATHE_INLINE __m256i upper() const {
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(v), 16));
   }
   LATHE_INLINE __m256i narrow() const {
     const __m512i u = _mm512_castps_si512(v);

@@ -1,0 +1,10 @@
+#include "lathe/kernels/avx2/simd.h"
+#include "lathe/kernels/encode_rows.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/tables.h"
+
+namespace lathe::kernels::avx2_impl {
+
+void add_encode(Kernels& k) { set_encode<F16>(k.encode); }
+
+}  // namespace lathe::kernels::avx2_impl

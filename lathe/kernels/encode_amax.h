@@ -1,0 +1,159 @@
+#pragma once
+// The passes that come before encoding: the amax of a whole tensor or of each of its vectors.
+
+#include <bit>
+
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/encode_panel.h"
+#include "lathe/kernels/encode_plan.h"
+#include "lathe/kernels/encode_scales.h"
+#include "lathe/kernels/encode_values.h"
+#include "lathe/kernels/row_work.h"
+
+namespace lathe::kernels {
+
+/// Queue::shared: a u32 or the fidelity of each piece, then what row scaling finds.
+inline constexpr i64 kVectorScales = i64{16} << 20, kVectorDecodes = i64{24} << 20;
+
+/// Whether the scaling asks for the amax of the whole tensor, after its transform.
+LATHE_INLINE bool needs_amax(const numerics::Encoding& e) {
+  using numerics::Scaling;
+  return e.scaling == Scaling::current || e.scaling == Scaling::delayed ||
+         e.scaling == Scaling::shift || e.scaling == Scaling::nvfp4;
+}
+
+/// Raises m to what `count` elements hold.
+template <Lanes L, class X>
+LATHE_INLINE void raise_to(typename L::Bits (&m)[4], const X* x, i64 count) {
+  i64 i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (i64 k = 0; k < 4; ++k) raise(m[k], L::load(x + i + k * kLanes));
+  for_lanes(count - i, [&](i64 k, auto n) { raise(m[0], L::load(x + i + k, n)); });
+}
+
+/// The amax of each piece of x as it is, into `parts`; how many pieces.
+template <Lanes L>
+LATHE_INLINE i64 amax_of_pieces(Queue& q, u32* parts, const ConstTensor& x_of) {
+  using B = typename L::Bits;
+  ConstTensor x = x_of;
+  flatten(x);
+  const i64 some = ceil_div(kPieceElements, x.cols), across = ceil_div(x.cols, kPieceElements);
+  const i64 pieces = ceil_div(x.rows, some) * across;
+  with_type<L>(x.type, [&]<class X>(Type<X>) {
+    for_pieces(q, pieces, [&](i64 piece, int) {
+      B m[4] = {B::broadcast(0), B::broadcast(0), B::broadcast(0), B::broadcast(0)};
+      const i64 top = piece / across * some, left = piece % across * kPieceElements;
+      const i64 count = smaller(kPieceElements, x.cols - left);
+      for (i64 r = top; r < smaller(x.rows, top + some); ++r)
+        raise_to<L>(m, x.row<X>(r) + left, count);
+      parts[piece] = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+    });
+  });
+  return pieces;
+}
+
+/// The same of each panel after its transform.
+template <Lanes L>
+LATHE_INLINE i64 amax_of_panels(Queue& q, u32* parts, const ConstTensor& x, const EncodePlan& p) {
+  using B = typename L::Bits;
+  with_type<L>(x.type, [&]<class X>(Type<X>) {
+    for_panels<L>(q, p.height, x.rows, x.cols, [&](const PanelAt& at, int worker) {
+      const PanelSpace s(q.scratch(worker));
+      load_panel<L, X>(s.x, x, at, p);
+      B m[4] = {B::broadcast(0), B::broadcast(0), B::broadcast(0), B::broadcast(0)};
+      raise_to<L>(m, s.x, at.rows * kPanelCols);
+      parts[at.index] = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+    });
+  });
+  return ceil_div(x.rows, p.height) * ceil_div(x.cols, kPanelCols);
+}
+
+template <Lanes L>
+float amax_of_tensor(Queue& q, const ConstTensor& x, const EncodePlan& p) {
+  auto* parts = reinterpret_cast<u32*>(q.shared());
+  const i64 count =
+      p.encoding.hadamard == 0 ? amax_of_pieces<L>(q, parts, x) : amax_of_panels<L>(q, parts, x, p);
+  u32 amax = 0;
+  for (i64 i = 0; i < count; ++i) amax = parts[i] > amax ? parts[i] : amax;
+  return std::bit_cast<float>(amax);
+}
+
+/// s.amax, of `count` vectors from the first on, to their scales.
+template <Lanes L>
+LATHE_INLINE void scale_vectors(const PanelSpace& s, i64 first, i64 count, float* pre,
+                                float* decode, const Tensor& scales, const EncodePlan& p) {
+  for_lanes(count, [&](i64 i, auto n) {
+    const L scale = vector_scale(L::load(s.amax + i, n), p);
+    scale.store(pre + first + i, n);
+    vector_decode(scale, p).store(decode + first + i, n);
+  });
+  if (scales.empty()) return;
+  for (i64 i = 0; i < count; ++i) *scales.row<float>(first + i) = decode[first + i];
+}
+
+/// The vectors that a band of panels holds whole: rows, panel by panel to the right, or columns,
+/// panel by panel down.
+template <Lanes L, class X>
+LATHE_INLINE i64 amax_of_band(const PanelSpace& s, const ConstTensor& x, i64 band,
+                              const EncodePlan& p) {
+  using B = typename L::Bits;
+  const bool along_cols = p.along == Along::cols;
+  auto* amax = reinterpret_cast<u32*>(s.amax);
+  for (i64 i = 0; i < kPanelCols; i += kLanes) B::broadcast(0).store(amax + i);
+  const i64 step = along_cols ? kPanelCols : p.height;
+  const i64 top = band * p.height, left = band * kPanelCols;
+  for (i64 k = 0; k < (along_cols ? x.cols : x.rows); k += step) {
+    const PanelAt at = along_cols ? PanelAt{0, top, k, smaller(p.height, x.rows - top),
+                                            smaller(kPanelCols, x.cols - k)}
+                                  : PanelAt{0, k, left, smaller(p.height, x.rows - k),
+                                            smaller(kPanelCols, x.cols - left)};
+    load_panel<L, X>(s.x, x, at, p);
+    if (along_cols) {
+      amax_of_rows<L>(reinterpret_cast<u32*>(s.pre), s.x, p.height, kPanelCols);
+      for (i64 i = 0; i < p.height; i += kLanes)
+        max(B::load(amax + i), B::load(reinterpret_cast<u32*>(s.pre) + i)).store(amax + i);
+    } else {
+      for (i64 c = 0; c < kPanelCols; c += kLanes)
+        max(B::load(amax + c), amax_columns<L>(s.x + c, at.rows)).store(amax + c);
+    }
+  }
+  return along_cols ? smaller(p.height, x.rows - top) : smaller(kPanelCols, x.cols - left);
+}
+
+template <Lanes L>
+VectorScales amax_of_vectors(Queue& q, const ConstTensor& x, const Tensor& scales,
+                             const EncodePlan& p) {
+  auto* pre = reinterpret_cast<float*>(q.shared() + kVectorScales);
+  auto* decode = reinterpret_cast<float*>(q.shared() + kVectorDecodes);
+  const i64 width = p.along == Along::cols ? p.height : kPanelCols;
+  const i64 vectors = p.along == Along::cols ? x.rows : x.cols;
+  with_type<L>(x.type, [&]<class X>(Type<X>) {
+    for_pieces(q, ceil_div(vectors, width), [&](i64 band, int worker) {
+      const PanelSpace s(q.scratch(worker));
+      const i64 count = amax_of_band<L, X>(s, x, band, p);
+      scale_vectors<L>(s, band * width, count, pre, decode, scales, p);
+    });
+  });
+  return {pre, decode};
+}
+
+/// All that must be known of the whole tensor, into p; with `raises`, history's amax is raised.
+template <Lanes L>
+LATHE_INLINE VectorScales take_amaxes(Queue& q, EncodePlan& p, const ConstTensor& x,
+                                      const Tensor& history, const Tensor& scales, bool raises) {
+  using numerics::Scaling;
+  const Scaling scaling = p.encoding.scaling;
+  const bool delayed = scaling == Scaling::delayed;
+  float amax = 0;
+  if (needs_amax(p.encoding) && (!delayed || raises)) amax = amax_of_tensor<L>(q, x, p);
+  float* h = delayed ? history.row<float>(0) : nullptr;
+  set_tensor_scale(p, amax, delayed ? h[kHistoryScale] : 1);
+  if (delayed && raises && amax >= kFloatMinNormal && amax > h[kHistoryNow])
+    h[kHistoryNow] = amax;
+  if (scaling == Scaling::row) return amax_of_vectors<L>(q, x, scales, p);
+  return {};
+}
+
+}  // namespace lathe::kernels

@@ -1,0 +1,104 @@
+#pragma once
+// The scales of HiF4 (numerics/block.h): a base for 64 elements, doubled for some eighths and again
+// for some sixteenths of them. Every element of a panel gets its own factors, though four in a row
+// are the same.
+
+#include "lathe/base/view.h"
+#include "lathe/kernels/encode_panel.h"
+#include "lathe/kernels/encode_plan.h"
+#include "lathe/kernels/encode_round.h"
+#include "lathe/kernels/encode_scales.h"
+#include "lathe/kernels/lanes.h"
+
+namespace lathe::kernels {
+
+inline constexpr i64 kHif4Block = 64, kHif4Eighth = 8, kHif4Quad = 4;
+
+template <Lanes L>
+LATHE_INLINE L nearest_bf16(L x) {
+  using B = typename L::Bits;
+  const B u = bits(x);
+  const B up = B::broadcast(0x7fff) + (u.shr(16) & B::broadcast(1));
+  return L::from((u + up) & B::broadcast(0xffff0000));
+}
+
+template <Lanes L>
+struct Hif4Base {
+  L base, reciprocal;
+
+  LATHE_INLINE explicit Hif4Base(L amax) {
+    const L seventh = L::broadcast(0x1.24p-3F);  // BF16(1 / 7)
+    L b = nearest_bf16(odd_product(amax, seventh));
+    b = max(min(b, L::broadcast(49152)), L::broadcast(0x1p-48F));
+    const L c = binade(b) * L::broadcast(0x1p21F);
+    base = (b + c) - c;
+    reciprocal = nearest_bf16(L::broadcast(1) / base);
+    reciprocal = select(amax <= L::broadcast(kFloatMax), reciprocal, float_nan<L>());
+  }
+
+  /// The factors of elements whose eighth and quad of the block have these amaxes.
+  LATHE_INLINE void store(float* pre, float* post, L eighth, L quad) const {
+    const L one = L::broadcast(1), half = L::broadcast(0.5F), two = L::broadcast(2);
+    const auto wide = fma(eighth, reciprocal, L::broadcast(-4)) >= L::broadcast(0);
+    const L first = select(wide, half, one);
+    const auto wider = fma(quad * first, reciprocal, L::broadcast(-2)) >= L::broadcast(0);
+    (reciprocal * first * select(wider, half, one)).store(pre);
+    (base * select(wide, two, one) * select(wider, two, one)).store(post);
+  }
+};
+
+/// The larger magnitude, as integers: NaN is above all.
+template <Lanes L>
+LATHE_INLINE L larger(L a, L b) {
+  return L::from(max(bits(a), bits(b)));
+}
+
+/// Blocks along the rows of a panel.
+template <Lanes L>
+LATHE_INLINE void hif4_scales_of_rows(const PanelSpace& s, i64 rows) {
+  constexpr i64 kRegisters = kHif4Block / kLanes;
+  for (i64 i = 0; i < rows * kPanelCols; i += kHif4Block) {
+    L quad[kRegisters], eighth[kRegisters], all = L::broadcast(0);
+    for (i64 j = 0; j < kRegisters; ++j) {
+      L m = magnitude(L::load(s.x + i + j * kLanes));
+      m = larger(m, L::template exchange<1>(m));
+      quad[j] = larger(m, L::template exchange<2>(m));
+      eighth[j] = larger(quad[j], L::template exchange<4>(quad[j]));
+      all = larger(all, larger(eighth[j], L::template exchange<8>(eighth[j])));
+    }
+    const Hif4Base<L> base(all);
+    for (i64 j = 0; j < kRegisters; ++j) {
+      const i64 at = i + j * kLanes;
+      base.store(s.pre + at, s.post + at, eighth[j], quad[j]);
+    }
+  }
+}
+
+/// Blocks down the columns of a panel.
+template <Lanes L>
+LATHE_INLINE void hif4_scales_of_columns(const PanelSpace& s, i64 rows) {
+  const auto amax = [&](i64 at, i64 count) { return L::from(amax_columns<L>(s.x + at, count)); };
+  for (i64 top = 0; top < rows; top += kHif4Block)
+    for (i64 c = 0; c < kPanelCols; c += kLanes) {
+      const i64 first = top * kPanelCols + c;
+      const Hif4Base<L> base(amax(first, kHif4Block));
+      for (i64 r = 0; r < kHif4Block; r += kHif4Quad) {
+        const L eighth = amax(first + r / kHif4Eighth * kHif4Eighth * kPanelCols, kHif4Eighth);
+        const L quad = amax(first + r * kPanelCols, kHif4Quad);
+        for (i64 k = 0; k < kHif4Quad; ++k) {
+          const i64 at = first + (r + k) * kPanelCols;
+          base.store(s.pre + at, s.post + at, eighth, quad);
+        }
+      }
+    }
+}
+
+template <Lanes L>
+void hif4_scales(const PanelSpace& s, const EncodePlan& p) {
+  if (p.along == Along::cols)
+    hif4_scales_of_rows<L>(s, p.height);
+  else
+    hif4_scales_of_columns<L>(s, p.height);
+}
+
+}  // namespace lathe::kernels
