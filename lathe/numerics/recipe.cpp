@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,21 +20,31 @@ namespace lathe::numerics {
 
 namespace {
 
+/// Whether all of text fits a pattern in which '*' stands for any characters.
 bool matches_glob(std::string_view pattern, std::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern.front() == '*') {
-    for (std::size_t i = 0; i <= text.size(); ++i)
-      if (matches_glob(pattern.substr(1), text.substr(i))) return true;
-    return false;
+  constexpr std::size_t kNone = std::string_view::npos;
+  std::size_t p = 0, star = kNone, resume = 0;
+  for (std::size_t t = 0; t < text.size();) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != kNone) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
   }
-  return !text.empty() && pattern.front() == text.front() &&
-         matches_glob(pattern.substr(1), text.substr(1));
+  return pattern.find_first_not_of('*', p) == kNone;
 }
 
-bool matches(const Override& o, const Place& p) {
-  if (o.match == "head" ? !p.head : !matches_glob(o.match, p.name)) return false;
-  if (o.first_blocks == 0 && o.last_blocks == 0) return true;
-  return p.block >= 0 && (p.block < o.first_blocks || p.block >= p.blocks - o.last_blocks);
+/// How many blocks at the end an override is for.
+i64 last_blocks(const Override& o, i64 blocks) {
+  if (o.last_share == 0) return o.last_blocks;
+  const i64 share = std::llround(o.last_share * static_cast<double>(blocks));
+  return std::max({o.last_blocks, share, i64{1}});
 }
 
 template <class F>
@@ -46,6 +58,13 @@ void for_encodings(const Recipe& r, const F& f) {
 }
 
 }  // namespace
+
+bool matches(const Override& o, const Place& p) {
+  if (o.match == "head" ? !p.head : !matches_glob(o.match, p.name)) return false;
+  if (o.first_blocks == 0 && o.last_blocks == 0 && o.last_share == 0) return true;
+  return p.block >= 0 &&
+         (p.block < o.first_blocks || p.block >= p.blocks - last_blocks(o, p.blocks));
+}
 
 const Products& products_of(const Recipe& r, const Place& p, i64 step, i64 steps) {
   const Products* found = &r.linear;
@@ -80,12 +99,16 @@ bool spans_micro_batch(const Recipe& r) {
   return spans;
 }
 
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& r : recipes()) names.push_back(r.name);
+  return names;
+}
+
 const Recipe& recipe(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Recipe& r : recipes()) {
+  for (const Recipe& r : recipes())
     if (r.name == name) return r;
-    known.emplace_back(r.name);
-  }
+  const std::vector<std::string> known = recipe_names();
   const std::string near = nearest(name, known);
   throw Error("there is no recipe \"{}\"", name)
       .hint("{}known: {}", near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near),

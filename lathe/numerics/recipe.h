@@ -36,15 +36,18 @@ struct Override {
   std::string match = "*";     // glob on the parameter's name ("layers.*.attn.out"), or "head":
                                // the product that makes the logits
   i64 first_blocks = 0;        // only in the first n blocks and
-  i64 last_blocks = 0;         // the last n; both 0: in every block
+  i64 last_blocks = 0;         // the last n, or
+  double last_share = 0;       // the last share of the blocks, at least one; all 0: in every block
   double from = 0, until = 1;  // shares of the run: steps s with from <= (s - 1) / steps < until
   Products products;
+  bool operator==(const Override&) const = default;
 };
 
 /// Multiplies the loss before backward, so that small gradients do not vanish.
 struct LossScale {
   double initial = 1;  // a power of two; 1 and no window: none
   i64 window = 0;      // steps without overflow after which it doubles; 0: it stays as it is
+  bool operator==(const LossScale&) const = default;
 };
 
 struct Recipe {
@@ -59,7 +62,13 @@ struct Recipe {
   DType activation = DType::bf16;  // results of products, and what backward keeps
   DType residual = DType::f32;     // the residual stream and its gradient
   DType master = DType::f32;       // weights, gradients, moments, losses, logits
+  bool operator==(const Recipe&) const = default;
 };
+
+/// The six operands of a linear layer's products when x, w and dy are each written in one way.
+constexpr Products products_of(const Encoding& x, const Encoding& w, const Encoding& dy) {
+  return {{x, w}, {dy, w}, {dy, x}};
+}
 
 /// What a parameter is to a recipe.
 struct Place {
@@ -68,6 +77,9 @@ struct Place {
   i64 block = -1;     // number of its block, -1: outside all
   i64 blocks = 0;     // of the model
 };
+
+/// Whether an override is meant for that place, whatever the step.
+bool matches(const Override& o, const Place& p);
 
 /// The products of a layer at a step (1-based) of a run of `steps`.
 const Products& products_of(const Recipe& r, const Place& p, i64 step, i64 steps);
@@ -85,6 +97,8 @@ bool spans_micro_batch(const Recipe& r);
 
 /// Every named recipe, in the order they are listed to people.
 std::span<const Recipe> recipes();
+
+std::vector<std::string> recipe_names();
 
 /// Throws Error naming the nearest known recipe.
 const Recipe& recipe(const std::string& name);

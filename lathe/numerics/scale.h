@@ -83,6 +83,7 @@ struct DelayedOptions {
   int history = 1024;        // steps that have a say, 1 or more
   int margin = 0;            // binades of head-room
   bool most_recent = false;  // the last amax instead of the largest
+  bool operator==(const DelayedOptions&) const = default;
 };
 struct DelayedScale {
   std::vector<float> history;  // [0]: the step's own; [1..]: those before it, oldest first
