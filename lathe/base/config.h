@@ -27,6 +27,7 @@ namespace lathe {
 struct Rule {
   double min = -1e300, max = 1e300;
   std::vector<std::string> choices = {};  // of a string; empty: any
+  std::string or_ending = {};             // beside the choices, any string that ends so
 };
 inline Rule at_least(double min) { return {.min = min}; }
 inline Rule between(double min, double max) { return {.min = min, .max = max}; }

@@ -50,10 +50,10 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 /// For an unknown key: the nearest in full, or the one whose last part is nearest.
 std::string nearest_key(const std::string& key, const std::vector<std::string>& known) {
   std::vector<std::string> same_section, last_parts;
-  const std::string section = key.substr(0, key.find('.') + 1);
+  const std::string section = key.substr(0, key.rfind('.') + 1);
   for (const std::string& k : known) {
     last_parts.push_back(last_part(k));
-    if (!section.empty() && k.starts_with(section)) same_section.push_back(last_part(k));
+    if (!section.empty() && k == section + last_part(k)) same_section.push_back(last_part(k));
   }
   const std::string inside = nearest(last_part(key), same_section);
   if (!inside.empty()) return section + inside;
@@ -101,7 +101,10 @@ std::string Reader::text(const std::string& name, const ConfigFile::Value& v,
     throw file_.error_at(name, Error("{} must not hold a NUL character", name));
   const std::vector<std::string>& choices = rule.choices;
   if (choices.empty() || std::find(choices.begin(), choices.end(), *s) != choices.end()) return *s;
-  Error e("{} must be one of {}, not \"{}\"", name, fmt::join(choices, ", "), *s);
+  if (!rule.or_ending.empty() && s->ends_with(rule.or_ending)) return *s;
+  const std::string other =
+      rule.or_ending.empty() ? "" : fmt::format(" or a file ending in {}", rule.or_ending);
+  Error e("{} must be one of {}{}, not \"{}\"", name, fmt::join(choices, ", "), other, *s);
   const std::string near = nearest(*s, choices);
   if (!near.empty()) e.hint("did you mean \"{}\"?", near);
   throw file_.error_at(name, std::move(e));
@@ -131,7 +134,7 @@ void Reader::finish() const {
     Error e("there is no key {}", key);
     const std::string near = nearest_key(key, known_);
     if (near.empty())
-      e.hint("lathe train --keys lists every key");
+      e.hint("{}", help_);
     else
       e.hint("did you mean {}?", near);
     throw file_.error_at(key, std::move(e));

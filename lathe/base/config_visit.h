@@ -34,7 +34,9 @@ class Visitor {
 /// file and line. Keys that the file does not set keep their values.
 class Reader : Visitor {
  public:
-  explicit Reader(const ConfigFile& file) : file_(file) {}
+  /// `help` tells of a key that is near none.
+  explicit Reader(const ConfigFile& file, std::string help = "lathe train --keys lists every key")
+      : file_(file), help_(std::move(help)) {}
 
   template <class T>
   void operator()(const char* key, T& field, const char* /*about*/, const Rule& rule = {}) {
@@ -76,6 +78,7 @@ class Reader : Visitor {
   void finish_sections() const;
 
   const ConfigFile& file_;
+  std::string help_;
   std::vector<std::string> known_, known_sections_;
 };
 
