@@ -187,7 +187,7 @@ std::vector<Case> loss_and_update_cases(Data& d) {
              over.type = DType::bf16;
              over.stride *= 2;
              k.loss.cross_entropy(q, d.mean.view.slice_rows(0, kSlab), over, d.logits.view,
-                                  d.targets.data(), kVocab);
+                                  d.targets.data(), kVocab, 1);
            }},
           {"adamw", 7 * d.master.view.bytes(),
            [&](const Kernels& k, Queue& q) {

@@ -17,6 +17,7 @@
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/lock.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/data/bpe_train.h"
@@ -289,7 +290,6 @@ std::optional<ShardsIndex> finished(const IngestOptions& o, const std::vector<Te
 
 /// Takes away what an earlier run left, the index first: from then on the folder is unfinished.
 void clear(const std::string& out) {
-  make_folders(out);
   std::error_code ignored;
   fs::remove(out + "/" + kIndexName, ignored);
   sync_folder(out);
@@ -339,6 +339,9 @@ IngestResult ingest(const IngestOptions& o) {
     return r;
   }
 
+  make_folders(o.out);
+  const FolderLock lock(o.out + "/lock", "writing shards into this folder",
+                        "wait for it, or choose another --out");
   Queue q(o.threads);
   std::optional<WordCounter> words;
   if (o.tokenizer.empty()) words.emplace(o.threads);

@@ -4,6 +4,7 @@
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/pointwise.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::kernels {
@@ -12,7 +13,11 @@ namespace lathe::kernels {
 struct AttentionShape {
   i64 heads, kv_heads, head_dim;
   i64 window = 0;  // tokens that a token sees, itself included; 0: all
-  numerics::Format format = numerics::Format::bf16;  // of both products' operands
+  // How the products' operands lie (its storage type), and what the weights are rounded to: a
+  // format without scales, or with Scaling::shift, by which 1 becomes the largest power of two that
+  // the format holds.
+  numerics::Format format = numerics::Format::bf16;
+  numerics::Encoding weights = {};
 };
 
 /// qkv (B*T, (H + 2 Hkv) D) = [q heads | k heads | v heads], out (B*T, H*D), all in the activation

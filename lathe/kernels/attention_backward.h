@@ -67,17 +67,21 @@ struct BackScratch {
   BackQueries<P> q;
   BackKeys<P> k;
   BackTile<P> tile;
+  WeightRounding<typename P::L> rounded;
   i64 bytes;                    // all of it
   typename P::Scalar *dk, *dv;  // keys of the sweep, by tiles (kTileRows, padded)
+
+  explicit BackScratch(const numerics::Encoding& weights) : rounded(weights) {}
 };
 
 template <class P>
-BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys) {
+BackScratch<P> take_back(std::byte* memory, i64 width, i64 keys,
+                         const numerics::Encoding& weights) {
   using Scalar = typename P::Scalar;
   using Left = typename P::Left;
   using Right = typename P::Right;
   Carve carve{memory};
-  BackScratch<P> s;
+  BackScratch<P> s(weights);
   s.depth = round_up(width, kSumGroup);
   s.padded = round_up(width, kLanes);
   s.scale = static_cast<Scalar>(score_scale(width));
@@ -195,7 +199,7 @@ void weigh(const BackScratch<P>& s, i64 key, i64 i, i64 n) {
           p = select(seen, p, zero);
           ds[u] = select(seen, ds[u], zero);
         }
-        P::put_left(s.tile.share, kBackQueries, r + u, j, p);
+        P::put_left(s.tile.share, kBackQueries, r + u, j, s.rounded(p));
         P::put_left(s.tile.dscores, kBackQueries, r + u, j, ds[u]);
       }
       P::put_right(s.tile.dscores_right + j * kTileRows / P::kWord, r, ds);
@@ -296,7 +300,7 @@ template <class P, class T, Wanted kWanted>
 void sweep(std::byte* scratch, const BackwardRow<T>& x, const Sweep& w) {
   const i64 keys = kWanted == Wanted::queries ? 0 : round_up(w.key_end - w.key, kTileRows);
   P p;
-  BackScratch<P> s = take_back<P>(scratch, x.shape.head_dim, keys);
+  BackScratch<P> s = take_back<P>(scratch, x.shape.head_dim, keys, x.shape.weights);
   for (i64 i = 0; i < keys * s.padded; ++i) s.dk[i] = s.dv[i] = 0;
   for (i64 head = w.head; head < w.head + w.heads; ++head)
     for (i64 begin = w.query; begin < w.query_end; begin += kBackChunk) {
@@ -345,7 +349,7 @@ void backward(Queue& q, const Tensor& dqkv, const ConstTensor& dout, const Const
   };
   const i64 keys = round_up(at.time, kTileRows);
   const i64 group = shape.heads / shape.kv_heads;
-  if (take_back<P>(nullptr, shape.head_dim, keys).bytes <= Queue::kWorkerScratch) {
+  if (take_back<P>(nullptr, shape.head_dim, keys, shape.weights).bytes <= Queue::kWorkerScratch) {
     for_pieces(q, at.batch * shape.kv_heads, [&](i64 piece, int worker) {
       const i64 kv_head = piece % shape.kv_heads;
       sweep<P, T, Wanted::all>(q.scratch(worker), row_of(piece / shape.kv_heads),

@@ -10,6 +10,7 @@
 // order does not depend on which other queries share its tile.
 
 #include "lathe/kernels/attention_tiles.h"
+#include "lathe/kernels/attention_weights.h"
 
 namespace lathe::kernels {
 
@@ -24,12 +25,16 @@ struct Queries {
   i32 *lo, *hi;
   Scalar* scores;           // (kTileRows, kKeyBlock), of the tile at hand
   typename P::Left* share;  // P of that tile, packed
+  WeightRounding<typename P::L> rounded;
+
+  explicit Queries(const numerics::Encoding& weights) : rounded(weights) {}
 };
 
 template <class P>
-Queries<P> take_queries(Carve& carve, i64 count, i64 width, double scale) {
+Queries<P> take_queries(Carve& carve, i64 count, i64 width, double scale,
+                        const numerics::Encoding& weights) {
   using Scalar = typename P::Scalar;
-  Queries<P> s;
+  Queries<P> s(weights);
   s.count = count;
   s.width = width;
   s.depth = round_up(width, kSumGroup);
@@ -137,7 +142,7 @@ LATHE_INLINE void soften(const Queries<P>& s, i64 r, i64 tile_row, i64 k, i64 n)
   for (i64 j = 0; j < n / kLanes; ++j) {
     const L p = exp(fma(L::load(x + j * kTilePanel), scale, m));
     l = l + p;
-    P::put_left(s.share, kKeyBlock, tile_row, j * kLanes, p);
+    P::put_left(s.share, kKeyBlock, tile_row, j * kLanes, s.rounded(p));
   }
   l.store(s.l + r * kLanes);
 }
@@ -205,7 +210,7 @@ void forward_span(std::byte* scratch, const Tensor& out, const Tensor& lse, cons
   const bool* none = nullptr;
   P p;
   Carve carve{scratch};
-  Queries<P> s = take_queries<P>(carve, end - begin, d, score_scale(d));
+  Queries<P> s = take_queries<P>(carve, end - begin, d, score_scale(d), shape.weights);
   PackedKeys<P> keys = take_keys<P>(carve, s.depth, s.padded);
   const Head<T> q = head_of<T>(qkv, row + begin, end - begin, head * d, d);
   const Head<T> k = head_of<T>(qkv, row, at.time, (shape.heads + kv_head) * d, d);
@@ -245,7 +250,7 @@ void decode(Queue& queue, const Tensor& out, const ConstTensor& q, const ConstTe
     const bool* none = nullptr;
     P p;
     Carve carve{queue.scratch(worker)};
-    Queries<P> s = take_queries<P>(carve, group, d, score_scale(d));
+    Queries<P> s = take_queries<P>(carve, group, d, score_scale(d), shape.weights);
     PackedKeys<P> packed = take_keys<P>(carve, s.depth, s.padded);
     const i64 lo = shape.window > 0 ? larger(0, length - shape.window) : 0;
     for (i64 i = 0; i < group; ++i) {

@@ -27,8 +27,9 @@ struct FloatAttention {
   /// Calls f.operator()<P, T>() for the instance meant; false: there is none.
   template <class F>
   LATHE_INLINE static bool choose(DType type, numerics::Format format, const F& f) {
-    if (format == numerics::Format::bf16) return choose_type<Groups>(type, f);
-    if (format == numerics::Format::f32) return choose_type<Chain>(type, f);
+    const DType storage = numerics::info(format).storage;
+    if (storage == DType::bf16) return choose_type<Groups>(type, f);
+    if (storage == DType::f32) return choose_type<Chain>(type, f);
     return false;
   }
   template <class P, class F>

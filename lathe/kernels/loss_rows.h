@@ -36,11 +36,12 @@ LATHE_INLINE S row_loss(const S* x, i32 target, const SoftMax<L>& m) {
   return log(L::broadcast(m.sum)).lane0() - (x[target] - m.max);
 }
 
-/// d = softmax(x) - onehot(target), 0 past vocab. d may start where x does, in a narrower type: a
-/// lane is read before what is written can reach it.
+/// d = (softmax(x) - onehot(target)) scale, 0 past vocab. d may start where x does, in a narrower
+/// type: a lane is read before what is written can reach it.
 template <Lanes L, class D, class S = typename L::Scalar>
 LATHE_INLINE void row_loss_backward(D* d, const S* x, i32 target, const SoftMax<L>& m, i64 vocab,
-                                    i64 V) {
+                                    i64 V, S scale) {
+  const L times = L::broadcast(scale);
   const L most = L::broadcast(m.max), share = L::broadcast(1) / L::broadcast(m.sum);
   const i64 hot = target / kLanes * kLanes;
   for_lanes(vocab, [&](i64 i, auto n) {
@@ -50,14 +51,14 @@ LATHE_INLINE void row_loss_backward(D* d, const S* x, i32 target, const SoftMax<
       const auto at_target = L::first(lane + 1) & !L::first(lane);
       p = select(at_target, p - L::broadcast(1), p);
     }
-    p.store(d + i, n);
+    (p * times).store(d + i, n);
   });
   for_lanes(V - vocab, [&](i64 i, auto n) { L::broadcast(0).store(d + vocab + i, n); });
 }
 
 template <Lanes L>
 void cross_entropy(Queue& q, const Tensor& losses, const Tensor& dlogits, const ConstTensor& logits,
-                   const i32* targets, i64 vocab) noexcept {
+                   const i32* targets, i64 vocab, double scale) noexcept {
   using S = typename L::Scalar;
   with_any_type<L>(dlogits.type, [&]<class D>(Type<D>) {
     for_rows<L>(q, logits.rows, logits.cols, [&](i64 r) {
@@ -72,7 +73,9 @@ void cross_entropy(Queue& q, const Tensor& losses, const Tensor& dlogits, const 
       }
       const SoftMax<L> m = soft_max<L>(x, vocab);
       *losses.row<S>(r) = row_loss<L>(x, targets[r], m);
-      if (gradient) row_loss_backward<L>(dlogits.row<D>(r), x, targets[r], m, vocab, logits.cols);
+      if (gradient)
+        row_loss_backward<L>(dlogits.row<D>(r), x, targets[r], m, vocab, logits.cols,
+                             static_cast<S>(scale));
     });
   });
 }

@@ -65,7 +65,20 @@ Attention Attention::of(const parallel::ParamSet& p, const std::string& name,
 }
 
 kernels::AttentionShape Attention::shape(const numerics::Recipe& r) const {
-  return {heads, kv_heads, head_dim, window, r.scores.a.format};
+  return {heads, kv_heads, head_dim, window, r.scores.a.format, r.values.a};
+}
+
+/// Rounds queries, keys and values where they lie, to what the two products multiply. Blocks of all
+/// three run along the head: blocks of tokens would let a token feel what comes after it.
+void Attention::encode(Ctx& c, const Tensor& of) const {
+  const auto in_place = [&](const Tensor& x, const numerics::Encoding& e, parallel::Slot slot) {
+    if (!numerics::is_plain(e))
+      c.k.encode.encode(c.q, x, {}, x, e, kernels::Along::cols, qkv.w->draws(slot, c.at), {});
+  };
+  const i64 q_width = heads * head_dim, kv_width = kv_heads * head_dim;
+  in_place(of.slice_cols(0, q_width), c.recipe.scores.a, parallel::kQuerySlot);
+  in_place(of.slice_cols(q_width, kv_width), c.recipe.scores.b, parallel::kKeySlot);
+  in_place(of.slice_cols(q_width + kv_width, kv_width), c.recipe.values.b, parallel::kValueSlot);
 }
 
 void Attention::project(Ctx& c, const Tensor& to, Saved& s, const ConstTensor& x,
@@ -75,6 +88,7 @@ void Attention::project(Ctx& c, const Tensor& to, Saved& s, const ConstTensor& x
   k_norm.forward(c, s.k, to.slice_cols(heads * head_dim, kv_heads * head_dim));
   if (!angles.empty())
     c.k.pointwise.rope(c.q, to, heads + kv_heads, head_dim, angles, at, first, 1);
+  encode(c, to);
 }
 
 void Attention::forward(Ctx& c, Saved& s, const ConstTensor& x, const kernels::Places& at) const {

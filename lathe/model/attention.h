@@ -55,6 +55,9 @@ struct Attention {
   /// dx (R, C) from the gradient dy of out's result.
   void backward(Ctx& c, const Tensor& dx, const ConstTensor& dy, const ConstTensor& x,
                 const Saved& s, const kernels::Places& at) const;
+
+ private:
+  void encode(Ctx& c, const Tensor& of) const;
 };
 
 }  // namespace lathe::model

@@ -14,13 +14,6 @@
 
 namespace lathe::model {
 
-namespace {
-
-/// The same context, but nothing outlives the enclosing frame.
-Ctx passing(const Ctx& c) { return {c.k, c.recipe, c.q, c.temp, c.temp}; }
-
-}  // namespace
-
 Block Block::of(const parallel::ParamSet& p, const std::string& name, const ModelConfig& m) {
   return {.norm1 = Norm::of(p, name + ".norm1", m.norm_eps),
           .norm2 = Norm::of(p, name + ".norm2", m.norm_eps),
@@ -44,7 +37,7 @@ void Block::feed(Ctx& c, Saved& s) const {
 void Block::forward(Ctx& c, const Tensor& out, Saved& s, const kernels::Places& at,
                     Recompute r) const {
   const Frame frame(c.temp);
-  Ctx dropped = passing(c);
+  Ctx dropped = c.passing();
   attend(r == Recompute::none ? c : dropped, s, at);
   feed(r == Recompute::block ? dropped : c, s);
   c.k.pointwise.convert(c.q, out, s.middle);
@@ -52,7 +45,7 @@ void Block::forward(Ctx& c, const Tensor& out, Saved& s, const kernels::Places& 
 }
 
 void Block::restore(Ctx& c, Saved& s, const kernels::Places& at, Recompute r) const {
-  Ctx again = passing(c);
+  Ctx again = c.passing();
   if (r != Recompute::none) attend(again, s, at);
   if (r == Recompute::block) feed(again, s);
 }

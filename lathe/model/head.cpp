@@ -16,9 +16,10 @@ namespace {
 constexpr i64 kSlabBytes = i64{64} << 20;
 constexpr i64 kSlabRows = 128;  // fewer would make the products thin
 
-/// A multiple of 32, so that cutting rows into slabs changes no bit of the weights' gradient.
+/// A multiple of 128, the longest block along tokens, so that cutting rows into slabs changes no
+/// bit of the weights' gradient.
 i64 slab_rows(i64 vocab, DType logits) {
-  const i64 fit = kSlabBytes / (vocab * size_of(logits)) / kTimeMultiple * kTimeMultiple;
+  const i64 fit = kSlabBytes / (vocab * size_of(logits)) / kSlabRows * kSlabRows;
   return std::max(fit, kSlabRows);
 }
 
@@ -53,7 +54,7 @@ Head Head::of(const parallel::ParamSet& p, const ModelConfig& m) {
 
 void Head::loss(Ctx& c, const Tensor& dx, const ConstTensor& x, const i32* targets,
                 const Tensor& loss_sum) const {
-  const i64 V = out.w.rows;
+  const i64 V = out.rows();
   const i64 most = slab_rows(V, c.recipe.master);
   for (i64 r = 0; r < x.rows; r += most) {
     const Frame frame(c.temp);
@@ -62,11 +63,14 @@ void Head::loss(Ctx& c, const Tensor& dx, const ConstTensor& x, const i32* targe
     const Tensor logits = c.temp.take("logits", c.recipe.master, n, V);
     const Tensor losses = c.temp.take("losses", c.recipe.master, n, 1);
     const Tensor dlogits = dx.empty() ? Tensor{} : over(logits, c.recipe.activation);
+    Ctx here = c;
+    here.at.first_row += r;
 
-    out.forward(c, logits, xs);
-    c.k.loss.cross_entropy(c.q, losses, dlogits, logits, targets ? targets + r : nullptr, tokens);
+    out.forward(here, logits, xs);
+    c.k.loss.cross_entropy(c.q, losses, dlogits, logits, targets ? targets + r : nullptr, tokens,
+                           c.loss_scale);
     c.k.loss.add_losses(c.q, loss_sum, losses);
-    if (!dx.empty()) out.backward(c, dx.slice_rows(r, n), dlogits, xs);
+    if (!dx.empty()) out.backward(here, dx.slice_rows(r, n), dlogits, xs);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/gemm.h"
 #include "lathe/model/ctx.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
@@ -14,19 +15,12 @@ namespace lathe::model {
 
 using kernels::Along;
 using kernels::Operand;
-
-Operand encode(Ctx& c, Arena& arena, const ConstTensor& x, const numerics::Encoding& e,
-               Along along) {
-  const DType storage = numerics::info(e.format).storage;
-  if (x.type == storage) return {x, e.format, along};
-  const Tensor codes = arena.take("operands", storage, x.rows, x.cols);
-  c.k.pointwise.convert(c.q, codes, x);
-  return {codes, e.format, along};
-}
+using numerics::Encoding;
+using parallel::Slot;
 
 Linear Linear::of(const parallel::ParamSet& p, const std::string& name) {
   const parallel::Param& w = *p.find(name);
-  Linear l{.w = w.work, .bias = {}, .dw = w.grad, .dbias = {}};
+  Linear l{.w = &w, .bias = {}, .dw = w.grad, .dbias = {}};
   if (const parallel::Param* b = p.find(name + ".bias")) {
     l.bias = b->master;
     l.dbias = b->grad;
@@ -34,23 +28,58 @@ Linear Linear::of(const parallel::ParamSet& p, const std::string& name) {
   return l;
 }
 
+/// Where a tensor's scale and its past are. Only what is learned from may change them.
+Tensor Linear::history(Ctx& c, Slot slot) const {
+  if (parallel::encoding(w->products, slot).scaling != numerics::Scaling::delayed) return {};
+  const Tensor row = w->history.slice_rows(static_cast<i64>(slot), 1);
+  if (c.learning) return row;
+  const Tensor copy = c.temp.take("scale of an operand", DType::f32, 1, row.cols);
+  c.k.pointwise.convert(c.q, copy, row);
+  return copy;
+}
+
+Operand Linear::encode(Ctx& c, const ConstTensor& x, Slot slot, Along along) const {
+  const Encoding& e = parallel::encoding(w->products, slot);
+  const DType storage = numerics::info(e.format).storage;
+  const bool plain = numerics::is_plain(e);
+  if (c.probe) parallel::record(c.q, c.k, *c.probe, *w, slot, x, c.at);
+  if (plain && x.type == storage) return {.data = x, .format = e.format, .along = along};
+  const Tensor codes = c.temp.take("operands", storage, x.rows, x.cols);
+  Operand o{.data = codes, .format = e.format, .along = along};
+  if (plain) {
+    c.k.pointwise.convert(c.q, codes, x);
+    return o;
+  }
+  const numerics::ScaleShape s = numerics::scale_shape(e, o.outer(), o.summed());
+  Tensor scales;
+  if (s.rows > 0) scales = c.temp.take("scales of operands", DType::f32, s.rows, s.cols);
+  o.scales = scales;
+  o.scale_outer = s.outer;
+  o.scale_depth = s.depth;
+  c.k.encode.encode(c.q, codes, scales, x, e, along, w->draws(slot, c.at), history(c, slot));
+  return o;
+}
+
 void Linear::forward(Ctx& c, const Tensor& y, const ConstTensor& x, bool add) const {
   const Frame frame(c.temp);
-  const auto& [a, b] = c.recipe.linear.forward;
-  c.k.gemm.product(c.q, y, encode(c, c.temp, x, a, Along::cols), {w, b.format, Along::cols},
+  c.k.gemm.product(c.q, y, encode(c, x, Slot::forward_x, Along::cols), w->work,
                    {.add = add, .bias = bias});
 }
 
 void Linear::backward(Ctx& c, const Tensor& dx, const ConstTensor& dy, const ConstTensor& x) const {
   const Frame frame(c.temp);
-  const numerics::Products& r = c.recipe.linear;
-  const Operand by_rows = encode(c, c.temp, dy, r.grad_x.a, Along::cols);
-  // One conversion of dy serves both products where they want the same codes.
-  const ConstTensor again = r.grad_w.a == r.grad_x.a ? by_rows.data : dy;
-  const Operand by_tokens = encode(c, c.temp, again, r.grad_w.a, Along::rows);
+  const numerics::Products& p = w->products;
+  const Operand by_rows = encode(c, dy, Slot::grad_x_dy, Along::cols);
+  // One encoding of dy serves both products where they want the same values and scales.
+  Operand by_tokens = by_rows;
+  by_tokens.along = Along::rows;
+  if (p.grad_w.a != p.grad_x.a || !numerics::same_both_ways(p.grad_w.a) || by_rows.scale_depth != 0)
+    by_tokens = encode(c, dy, Slot::grad_w_dy, Along::rows);
+  else if (c.probe)
+    parallel::record(c.q, c.k, *c.probe, *w, Slot::grad_w_dy, dy, c.at);
 
-  c.k.gemm.product(c.q, dx, by_rows, {w, r.grad_x.b.format, Along::rows}, {});
-  c.k.gemm.product(c.q, dw, by_tokens, encode(c, c.temp, x, r.grad_w.b, Along::rows),
+  c.k.gemm.product(c.q, dx, by_rows, w->work_back, {});
+  c.k.gemm.product(c.q, dw, by_tokens, encode(c, x, Slot::grad_w_x, Along::rows),
                    {.add = true, .bias = {}});
   if (!dbias.empty()) c.k.pointwise.add_column_sums(c.q, dbias, dy);
 }

@@ -18,8 +18,8 @@ Mlp Mlp::of(const parallel::ParamSet& p, const std::string& name) {
 }
 
 void Mlp::forward(Ctx& c, Saved& s, const ConstTensor& x) const {
-  s.pre = c.keep.take("mlp inputs", c.recipe.activation, x.rows, up.w.rows);
-  s.hidden = c.keep.take("mlp outputs", c.recipe.activation, x.rows, down.w.cols);
+  s.pre = c.keep.take("mlp inputs", c.recipe.activation, x.rows, up.rows());
+  s.hidden = c.keep.take("mlp outputs", c.recipe.activation, x.rows, down.cols());
   up.forward(c, s.pre, x);
   if (gated)
     c.k.pointwise.swiglu_forward(c.q, s.hidden, s.pre);

@@ -14,6 +14,7 @@
 #include "lathe/model/ctx.h"
 #include "lathe/model/head.h"
 #include "lathe/model/norm.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
 
 namespace lathe::model {
@@ -27,6 +28,7 @@ namespace {
 /// Rows of a model's table, in order.
 struct Table {
   bool biased;  // norms and products have a bias
+  i64 block = -1;
   std::vector<ParamSpec> rows = {};
 
   void norm(const std::string& name, i64 width) {
@@ -35,6 +37,7 @@ struct Table {
   }
   void matrix(const std::string& name, i64 out, i64 in, Shard shard, double std, bool bias) {
     rows.push_back({name, out, in, Role::matrix, shard, std});
+    rows.back().block = block;
     const Shard along = shard == Shard::rows ? Shard::cols : Shard::none;
     if (bias) rows.push_back({name + ".bias", 1, out, Role::bias, along});
   }
@@ -71,16 +74,19 @@ std::vector<ParamSpec> param_specs(const ModelConfig& m) {
                     .role = Role::embedding,
                     .shard = Shard::rows,
                     .init_std = m.init_std,
-                    .lookup = !tied});
+                    .lookup = !tied,
+                    .head = tied});
   if (m.gpt2())
     t.rows.push_back({.name = "embed.position",
                       .rows = m.context,
                       .cols = m.width,
                       .role = Role::position,
                       .init_std = m.init_std});
-  for (i64 l = 0; l < m.layers; ++l) add_block(t, block_name(l), m);
+  for (t.block = 0; t.block < m.layers; ++t.block) add_block(t, block_name(t.block), m);
+  t.block = -1;
   t.norm("norm", m.width);
   if (!tied) t.matrix("head", m.vocab, m.width, Shard::rows, m.init_std, false);
+  if (!tied) t.rows.back().head = true;
   return std::move(t.rows);
 }
 
@@ -96,8 +102,9 @@ Transformer::Transformer(const ModelConfig& m, parallel::ParamSet& p)
 
 void Transformer::take_state(Ctx& c, Arena& state, bool training) {
   if (!config_.gpt2()) {
-    const Tensor angles = state.take("rotation angles", c.recipe.master,
-                                     padded_time(config_.context), config_.head_dim);
+    const Tensor angles = state.take(
+        "rotation angles", c.recipe.master,
+        padded_time(config_.context, numerics::time_multiple(c.recipe)), config_.head_dim);
     c.k.pointwise.rope_angles(c.q, angles, config_.rope_theta);
     for (Block& b : stack_.blocks) b.attention.angles = angles;
   }
@@ -145,7 +152,7 @@ void Transformer::finish_gradients(Ctx& c) const {
 }
 
 Tensor Transformer::features(Ctx& c, const Batch& b) const {
-  Ctx dropped{c.k, c.recipe, c.q, c.temp, c.temp};
+  Ctx dropped = c.passing();
   const Tensor x = c.temp.take("residual stream", c.recipe.residual, b.rows(), config_.width);
   stack_.embed.forward(c, x, b);
   for (const Block& block : stack_.blocks) {

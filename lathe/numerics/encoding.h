@@ -52,6 +52,13 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
+/// Whether values are those of a storage type, as a conversion makes them: nothing is encoded.
+constexpr bool is_plain(const Encoding& e) {
+  return e.scaling == Scaling::none && e.rounding == Tie::even && e.hadamard == 0 &&
+         e.head_room == 1 &&
+         (e.format == Format::bf16 || e.format == Format::f32 || e.format == Format::f64);
+}
+
 /// Elements of a vector that share a scale: 1 where there is none, 0 where the whole vector does.
 constexpr i64 block_size(const Encoding& e) {
   switch (e.scaling) {

@@ -54,6 +54,7 @@ void for_encodings(const Recipe& r, const F& f) {
   };
   of(r.linear);
   for (const Override& o : r.overrides) of(o.products);
+  for (const Adaptive::Level& l : r.adaptive.levels) of(l.products);
   for (const Product& x : {r.scores, r.values}) f(x.a), f(x.b);
 }
 
@@ -68,14 +69,24 @@ bool matches(const Override& o, const Place& p) {
 
 const Products& products_of(const Recipe& r, const Place& p, i64 step, i64 steps) {
   const Products* found = &r.linear;
-  const double share = static_cast<double>(step - 1) / static_cast<double>(std::max<i64>(steps, 1));
+  // After the last step all is as at the last step.
+  const i64 last = std::max<i64>(steps, 1), at = std::min(step, last) - 1;
+  const double share = static_cast<double>(at) / static_cast<double>(last);
   for (const Override& o : r.overrides)
     if (matches(o, p) && share >= o.from && share < o.until) found = &o.products;
   return *found;
 }
 
+bool adapts(const Recipe& r, const Place& p) {
+  return !r.adaptive.levels.empty() &&
+         std::none_of(r.overrides.begin(), r.overrides.end(),
+                      [&](const Override& o) { return matches(o, p); });
+}
+
 std::vector<Products> all_products_of(const Recipe& r, const Place& p) {
   std::vector<Products> all{r.linear};
+  if (adapts(r, p))
+    for (const Adaptive::Level& l : r.adaptive.levels) all.push_back(l.products);
   for (const Override& o : r.overrides) {
     if (!matches(o, p)) continue;
     if (o.from <= 0 && o.until >= 1) all.clear();

@@ -50,6 +50,24 @@ struct LossScale {
   bool operator==(const LossScale&) const = default;
 };
 
+/// A recipe that finds its formats during the run: for each product of each layer the lowest level
+/// at which all that is measured of both operands is good enough.
+struct Adaptive {
+  struct Level {
+    std::string name;
+    Products products;
+    bool operator==(const Level&) const = default;
+  };
+  std::vector<Level> levels;  // lowest precision first; empty: nothing adapts
+  i64 every = 20;             // steps between measurements; the first step is always measured
+  double snr_db = 16;         // least signal to noise ratio of an operand
+  double underflow = 0.3;     // largest share of its elements that become zero
+  double saturated = 0.01;    // largest share of its elements that are cut off
+  double margin_db = 1.5;     // better by this, or it does not go lower
+  i64 patience = 3;           // measurements in a row that ask for a lower level before it is taken
+  bool operator==(const Adaptive&) const = default;
+};
+
 struct Recipe {
   std::string name;
   std::string about;   // one line for people
@@ -59,6 +77,7 @@ struct Recipe {
   std::vector<Override> overrides;
   DelayedOptions delayed;  // of every operand with Scaling::delayed
   LossScale loss_scale;
+  Adaptive adaptive;  // of layers that no override matches; its highest level is `linear`
   DType activation = DType::bf16;  // results of products, and what backward keeps
   DType residual = DType::f32;     // the residual stream and its gradient
   DType master = DType::f32;       // weights, gradients, moments, losses, logits
@@ -86,6 +105,9 @@ const Products& products_of(const Recipe& r, const Place& p, i64 step, i64 steps
 
 /// All that products_of may answer for that place, without repetition, in order of the overrides.
 std::vector<Products> all_products_of(const Recipe& r, const Place& p);
+
+/// Whether the products of that layer are found during the run.
+bool adapts(const Recipe& r, const Place& p);
 
 /// Tokens that every sequence is padded to a multiple of, so that no block along the tokens
 /// straddles two sequences: at least 32, at most 128.

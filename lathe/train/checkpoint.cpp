@@ -1,5 +1,6 @@
 #include "lathe/train/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kState = "optimizer.safetensors";
+constexpr const char* kRecipeState = "recipe.safetensors";
 constexpr const char* kInfo = "state.json";
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kTokenizer = "tokenizer.json";
@@ -34,6 +36,7 @@ constexpr const char* kTokenizer = "tokenizer.json";
 std::string to_text(const CheckpointInfo& i) {
   Json j = Json::object();
   j["step"] = i.step;
+  j["steps"] = i.steps;
   j["sequences"] = i.sequences;
   j["tokens"] = i.tokens;
   j["seconds"] = i.seconds;
@@ -50,6 +53,7 @@ CheckpointInfo read_info(const std::string& path) {
   try {
     const Json j = Json::parse(read_file(path));
     i.step = j.at("step").get<i64>();
+    i.steps = j.value("steps", i64{0});
     i.sequences = j.at("sequences").get<i64>();
     i.tokens = j.at("tokens").get<i64>();
     i.seconds = j.at("seconds").get<double>();
@@ -113,14 +117,17 @@ class Files {
 };
 
 void write_all(const std::string& folder, const CheckpointContents& c) {
-  NamedTensors state(c.state.begin(), c.state.end());
+  const NamedTensors state(c.state.begin(), c.state.end());
+  const NamedTensors recipe(c.recipe_state.begin(), c.recipe_state.end());
   const NamedTensors weights = masters(c.params);
   constexpr i64 kSmallFiles = 4'000'000;  // text, headers, blocks half filled
-  check_space(folder, tensor_bytes(weights) + tensor_bytes(state) + kSmallFiles);
+  check_space(folder,
+              tensor_bytes(weights) + tensor_bytes(state) + tensor_bytes(recipe) + kSmallFiles);
 
   Files files(folder);
   files.write(kWeights, weights, c.info.step);
   files.write(kState, state, c.info.step);
+  if (!recipe.empty()) files.write(kRecipeState, recipe, c.info.step);
   files.write(kInfo, to_text(c.info));
   files.write(kConfig, c.config_toml);
   if (!c.tokenizer_path.empty()) files.write(kTokenizer, read_file(c.tokenizer_path));
@@ -172,6 +179,23 @@ void Checkpoint::read_state(optim::Optimizer& o) const {
   SafeTensors(folder_ + "/" + kState).read_into(o.state(), "the optimizer");
 }
 
+void Checkpoint::read_recipe_state(const std::vector<std::pair<std::string, Tensor>>& state) const {
+  const std::string path = folder_ + "/" + kRecipeState;
+  if (exists(path)) return SafeTensors(path).read_into(state, "the recipe");
+  if (!state.empty())
+    throw Error("the recipe has state ('{}'), the checkpoint none", state.front().first)
+        .at(folder_)
+        .hint("use another folder: --set run.folder=…");
+}
+
+void Checkpoint::read_histories(const parallel::ParamSet& p) const {
+  const auto histories = p.histories();
+  if (histories.empty()) return;
+  const std::string path = folder_ + "/" + kRecipeState;
+  if (!exists(path)) return read_recipe_state(histories);
+  SafeTensors(path).read_into(histories, "the recipe", Leftover::allowed);
+}
+
 LoadedModel load_model(const std::string& path, Pick pick) {
   const std::string folder = find_checkpoint(path, pick);
   if (folder.empty())
@@ -189,6 +213,8 @@ LoadedModel load_model(const std::string& path, Pick pick) {
   Arena weights("weights", measuring.peak());
   parallel::ParamSet params(specs, recipe, weights, nullptr);
   c.read_weights(params);
+  c.read_histories(params);
+  params.choose(recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
   return {c.info(), &recipe, folder, c.tokenizer_path(), std::move(weights), std::move(params)};
 }
 

@@ -18,6 +18,7 @@ namespace lathe::train {
 /// What a checkpoint holds beside its tensors (state.json).
 struct CheckpointInfo {
   i64 step = 0;        // optimizer steps done
+  i64 steps = 0;       // of the whole run
   i64 sequences = 0;   // drawn so far: the whole state of the loader
   i64 tokens = 0;      // targets learned from so far
   double seconds = 0;  // of training so far
@@ -30,9 +31,10 @@ struct CheckpointInfo {
 struct CheckpointContents {
   CheckpointInfo info;
   const parallel::ParamSet& params;
-  std::vector<std::pair<std::string, Tensor>> state;  // of the optimizer
-  std::string config_toml;                            // resolved configuration
-  std::string tokenizer_path;                         // copied; empty: none
+  std::vector<std::pair<std::string, Tensor>> state;              // of the optimizer
+  std::vector<std::pair<std::string, Tensor>> recipe_state = {};  // of the recipe; may be none
+  std::string config_toml;                                        // resolved configuration
+  std::string tokenizer_path;                                     // copied; empty: none
 };
 
 /// Writes a checkpoint of a run, moves `latest` to it, and then removes all but the newest `keep`.
@@ -68,6 +70,10 @@ class Checkpoint {
   void read_weights(parallel::ParamSet& p) const;
   /// Fills every tensor of the optimizer's state, likewise.
   void read_state(optim::Optimizer& o) const;
+  /// Fills every tensor of a recipe's state, likewise.
+  void read_recipe_state(const std::vector<std::pair<std::string, Tensor>>& state) const;
+  /// Fills those of the recipe's state that inference needs.
+  void read_histories(const parallel::ParamSet& p) const;
 
  private:
   std::string folder_, tokenizer_path_;

@@ -31,6 +31,7 @@ struct TrainSection {
   i64 keep_checkpoints = 3;
   i64 eval_every = 100;
   i64 eval_sequences = 64;
+  i64 fidelity_every = 0;
   std::string sample_prompt;
   i64 sample_tokens = 64;
 };
@@ -87,6 +88,8 @@ void visit(V& v, TrainSection& c) {
     at_least(0));
   v("eval_sequences", c.eval_sequences,
     "held-out sequences of one evaluation, always the same ones", at_least(1));
+  v("fidelity_every", c.fidelity_every,
+    "steps between measurements of what the recipe does to every operand; 0: none", at_least(0));
   v("sample_prompt", c.sample_prompt,
     "text that is continued at every evaluation and shown in the report");
   v("sample_tokens", c.sample_tokens, "tokens of such a sample; 0: none", at_least(0));

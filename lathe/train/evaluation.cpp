@@ -13,6 +13,7 @@
 #include "lathe/kernels/loss.h"
 #include "lathe/model/ctx.h"
 #include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/train/checkpoint.h"
 
 namespace lathe::train {
@@ -34,7 +35,10 @@ Sizes measure(LoadedModel& m) {
   model::Transformer t(m.info.model, m.params);
   model::Ctx c{kernels::dry(), *m.recipe, q, kept, scratch};
   const Tensor loss = take_state(t, c, state);
-  t.evaluate(c, {nullptr, nullptr, nullptr, 1, model::padded_time(m.info.model.context)}, loss);
+  t.evaluate(c,
+             {nullptr, nullptr, nullptr, 1,
+              model::padded_time(m.info.model.context, numerics::time_multiple(*m.recipe))},
+             loss);
   return {state.peak(), kept.peak(), scratch.peak()};
 }
 
@@ -51,7 +55,8 @@ Evaluation::Evaluation(LoadedModel& m, const kernels::Kernels& k, Queue& q, i32 
   m.params.refresh_work(q, k);
   loss_sum_ = take_state(transformer_, ctx_, state_);
   k.pointwise.zero(q, loss_sum_);
-  const auto time = static_cast<std::size_t>(model::padded_time(context_));
+  const auto time =
+      static_cast<std::size_t>(model::padded_time(context_, numerics::time_multiple(*m.recipe)));
   ids_.resize(time);
   targets_.resize(time);
   doc_start_.resize(time);

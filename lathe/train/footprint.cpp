@@ -7,6 +7,8 @@
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/transformer.h"
+#include "lathe/parallel/params.h"
 #include "lathe/train/config.h"
 #include "lathe/train/step.h"
 
@@ -26,30 +28,50 @@ i64 Footprint::part(const std::string& name) const {
 
 namespace {
 
-/// Work of one optimizer step that recomputes nothing.
-Work model_work(RunConfig c) {
-  c.train.recompute = "none";
+/// a + n b.
+Work sum(const Work& a, i64 n, const Work& b) {
+  return {a.product_flops + n * b.product_flops, a.attention_flops + n * b.attention_flops,
+          a.other_flops + n * b.other_flops, a.bytes + n * b.bytes};
+}
+
+/// Work of one optimizer step on `count` micro-batches; its memory stays in `a`.
+Work step_work(RunConfig c, i64 count, Arenas& a) {
+  c.train.global_batch = count * c.train.micro_batch;
   Queue q(0);
-  Arenas a = Arenas::measuring();
   Trainer t(c, kernels::dry(), q, a);
   q.work = {};
   t.step(1, nullptr);
-  return q.work;
+  const Work work = q.work;
+  t.evaluate(nullptr, std::min(c.train.micro_batch, c.train.eval_sequences));
+  // A recipe may change on the way: room for all that it may become.
+  const numerics::Recipe& recipe = numerics::recipe(c.train.recipe);
+  for (i64 n = 0; t.params().choose_alternative(recipe, n); ++n) t.step(1, nullptr);
+  return work;
+}
+
+/// The same without walking through each micro-batch: all do the same work in the same memory.
+Work step_work(const RunConfig& c, Arenas& a) {
+  const i64 count = c.train.global_batch / c.train.micro_batch;
+  const Work one = step_work(c, 1, a);
+  if (count == 1) return one;
+  Arenas again = Arenas::measuring();
+  return sum(one, count - 1, sum(step_work(c, 2, again), -1, one));
+}
+
+/// Work of one optimizer step that recomputes nothing.
+Work model_work(RunConfig c) {
+  c.train.recompute = "none";
+  Arenas a = Arenas::measuring();
+  return step_work(c, a);
 }
 
 }  // namespace
 
 Footprint measure(const RunConfig& c) {
-  Queue q(0);
   Arenas a = Arenas::measuring();
-  Trainer t(c, kernels::dry(), q, a);
-
   Footprint f;
-  q.work = {};
-  t.step(1, nullptr);
-  f.step = q.work;
+  f.step = step_work(c, a);
   f.model = c.train.recompute == "none" ? f.step : model_work(c);
-  t.evaluate(nullptr, std::min(c.train.micro_batch, c.train.eval_sequences));
 
   for (const Arena* arena : a.all())
     f.parts.push_back({arena->name(), arena->peak(), arena->peak_by_name()});
@@ -57,7 +79,7 @@ Footprint measure(const RunConfig& c) {
   f.parts.push_back({"kernels",
                      workers + Queue::kSharedScratch,
                      {{"of each worker", workers}, {"shared", Queue::kSharedScratch}}});
-  f.parameters = t.params().elements();
+  for (const parallel::ParamSpec& s : model::param_specs(c.model)) f.parameters += s.size();
   f.tokens_per_step = c.train.global_batch * c.model.context;
   return f;
 }

@@ -52,9 +52,6 @@ std::unique_ptr<data::Loader> held_out_loader(const RunConfig& c, const data::Sh
 CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& trainer,
                        const data::ShardsInfo& shards) {
   const Checkpoint checkpoint(folder);
-  checkpoint.read_weights(trainer.params());
-  checkpoint.read_state(trainer.optimizer());
-  trainer.refresh();
   const CheckpointInfo& info = checkpoint.info();
   if (info.results_hash != results_hash(c))
     throw Error("the checkpoint belongs to a run with other settings")
@@ -64,6 +61,10 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
     throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
         .at(c.data.shards)
         .hint("use another folder: --set run.folder=…");
+  checkpoint.read_weights(trainer.params());
+  checkpoint.read_state(trainer.optimizer());
+  checkpoint.read_recipe_state(trainer.recipe_state());
+  trainer.refresh(info.step + 1);
   return info;
 }
 
@@ -77,6 +78,7 @@ class Run {
  private:
   void begin();
   LogRecord step(i64 number);
+  void note_precision(i64 number, const StepResult& s);
   double held_out_loss(i64 step);
   void evaluate(LogRecord& r);
   void write(const LogRecord& r);
@@ -104,7 +106,7 @@ class Run {
   CheckpointInfo at_;       // after the last step that was done
   std::string checkpoint_;  // the newest
   i64 saved_ = 0;           // its step
-  std::optional<RunLog> log_;
+  std::optional<RunLog> log_, fidelity_;
   std::optional<EventFile> events_;
   std::optional<Progress> progress_;
 };
@@ -128,6 +130,7 @@ Run::Run(const RunConfig& c, const Footprint& need, const LoopOptions& o)
   at_.results_hash = results_hash(c);
   at_.tokenizer_hash = shards_.tokenizer_hash;
   at_.model = c.model;
+  at_.steps = c.train.steps;
 }
 
 void Run::begin() {
@@ -190,6 +193,7 @@ LogRecord Run::step(i64 number) {
   at_.sequences = number * c_.train.global_batch;
   at_.tokens += s.loss.tokens;
   at_.seconds += seconds;
+  note_precision(number, s);
   const auto flops = static_cast<double>(need_.model.product_flops + need_.model.attention_flops);
   return {.step = number,
           .loss = s.loss.mean(),
@@ -200,8 +204,28 @@ LogRecord Run::step(i64 number) {
           .tokens_per_second = static_cast<double>(s.loss.tokens) / seconds,
           .mfu = flops / seconds / peak_,
           .rss = resident_bytes(),
+          .loss_scale = s.loss_scale != 1 ? std::optional(s.loss_scale) : std::nullopt,
+          .skipped = s.skipped,
+          .changes = s.changes,
           .held_out_loss = std::nullopt,
           .sample = std::nullopt};
+}
+
+/// What the step showed of its recipe, and what the recipe made of it.
+void Run::note_precision(i64 number, const StepResult& s) {
+  if (s.skipped)
+    progress_->say(
+        fmt::format("step {}: a gradient overflowed; no weight has changed, and the loss "
+                    "is scaled by {} from now on",
+                    number, s.loss_scale / 2));
+  if (!s.fidelity.empty() && !fidelity_)
+    fidelity_.emplace(folder_.file("fidelity.jsonl"), number - 1);
+  for (const OperandHealth& h : s.fidelity) fidelity_->add(to_json(number, h));
+  if (!s.changes.empty()) {
+    const LevelChange& c = s.changes.front();
+    progress_->say(fmt::format("step {}: {} products change precision, {} {} from {} to {} first",
+                               number, s.changes.size(), c.layer, c.product, c.from, c.to));
+  }
 }
 
 double Run::held_out_loss(i64 step) {
@@ -247,6 +271,7 @@ void Run::write_checkpoint() {
                                 {.info = at_,
                                  .params = trainer_.params(),
                                  .state = trainer_.optimizer().state(),
+                                 .recipe_state = trainer_.recipe_state(),
                                  .config_toml = to_toml(c_),
                                  .tokenizer_path = shards_.tokenizer_path},
                                 c_.train.keep_checkpoints);

@@ -1,13 +1,8 @@
 #include "lathe/train/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -64,44 +59,23 @@ bool has_results(const std::string& folder) {
   return (!e && log > 0) || exists(folder + "/checkpoints/latest");
 }
 
-int lock_folder(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) throw Error("cannot write to the run folder: {}", std::strerror(errno)).at(path);
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int error_number = errno;
-  close(fd);
-  // A file system without locks is no reason not to train.
-  if (error_number != EWOULDBLOCK) return -1;
-  throw Error("another process is training in this folder")
-      .at(path)
-      .hint("wait for it, stop it, or use another folder: --set run.folder=…");
-}
-
 }  // namespace
 
 RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
   make_folders(path_);
-  lock_ = lock_folder(file(kLock));
-  try {
-    const std::string config = file(kConfig);
-    if (!exists(config)) {
-      check_unused(path_);
-    } else if (const auto keys = differing_keys(config, c); !keys.empty() && has_results(path_)) {
-      throw Error("run.folder = \"{}\" belongs to a run with other settings: {}", path_,
-                  fmt::join(keys, ", "))
-          .at(config)
-          .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
-                path_);
-    }
-    write_atomically(config, to_toml(c));
-  } catch (...) {
-    if (lock_ >= 0) close(lock_);
-    throw;
+  lock_.emplace(file(kLock), "training in this folder",
+                "wait for it, stop it, or use another folder: --set run.folder=…");
+  const std::string config = file(kConfig);
+  if (!exists(config)) {
+    check_unused(path_);
+  } else if (const auto keys = differing_keys(config, c); !keys.empty() && has_results(path_)) {
+    throw Error("run.folder = \"{}\" belongs to a run with other settings: {}", path_,
+                fmt::join(keys, ", "))
+        .at(config)
+        .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
+              path_);
   }
-}
-
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) close(lock_);
+  write_atomically(config, to_toml(c));
 }
 
 void write_run_json(const std::string& path, const RunFacts& f) {

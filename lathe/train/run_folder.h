@@ -1,8 +1,10 @@
 #pragma once
 // The folder of a run: whose it is, and that only one process trains in it.
 
+#include <optional>
 #include <string>
 
+#include "lathe/base/lock.h"
 #include "lathe/base/queue.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
@@ -16,16 +18,13 @@ class RunFolder {
   /// another process trains in it, when it belongs to a run with other results (naming the keys
   /// that differ), or when it holds something else.
   explicit RunFolder(const RunConfig& c);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 /// What is known when training starts; run.json holds it for the report.

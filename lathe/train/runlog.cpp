@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -37,17 +38,42 @@ std::string to_json(const LogRecord& r) {
   Json j = Json::object();
   j["step"] = r.step;
   j["loss"] = r.loss;
-  j["grad_norm"] = r.grad_norm;
+  if (!r.skipped) j["grad_norm"] = r.grad_norm;
   j["lr"] = r.lr;
   j["tokens"] = r.tokens;
   j["seconds"] = r.seconds;
   j["tokens_per_second"] = r.tokens_per_second;
   j["mfu"] = r.mfu;
   j["rss"] = r.rss;
+  if (r.loss_scale) j["loss_scale"] = *r.loss_scale;
+  if (r.skipped) j["skipped"] = true;
+  for (const LevelChange& c : r.changes)
+    j["changes"].push_back(
+        {{"layer", c.layer}, {"product", c.product}, {"from", c.from}, {"to", c.to}});
   if (r.held_out_loss) j["held_out_loss"] = *r.held_out_loss;
   if (r.sample) j["sample"] = *r.sample;
   // A sample may end in the middle of a character.
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_json(i64 step, const OperandHealth& h) {
+  Json j = Json::object();
+  j["step"] = step;
+  j["layer"] = h.layer;
+  j["operand"] = h.operand;
+  if (!h.level.empty()) j["level"] = h.level;
+  // JSON has no infinity: an operand without noise has no ratio.
+  if (std::isfinite(h.health.snr_db))
+    j["sqnr_db"] = h.health.snr_db;
+  else
+    j["sqnr_db"] = nullptr;
+  j["underflow"] = h.health.underflow;
+  j["saturated"] = h.health.saturated;
+  if (std::isfinite(h.health.amax))
+    j["amax"] = h.health.amax;
+  else
+    j["amax"] = nullptr;
+  return j.dump();
 }
 
 RunLog::RunLog(std::string path, i64 step) : path_(std::move(path)) {
@@ -59,8 +85,8 @@ RunLog::RunLog(std::string path, i64 step) : path_(std::move(path)) {
 
 RunLog::~RunLog() { close(descriptor_); }
 
-bool RunLog::add(const LogRecord& r) {
-  pending_ += to_json(r) + "\n";
+bool RunLog::add(const std::string& line) {
+  pending_ += line + "\n";
   const auto bytes = static_cast<ssize_t>(pending_.size());
   if (pwrite(descriptor_, pending_.data(), pending_.size(), size_) != bytes) {
     // Part of a line may stand there now; if it cannot be cut off, the next write covers it.

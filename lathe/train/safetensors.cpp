@@ -177,7 +177,7 @@ SafeTensors::SafeTensors(const std::string& path) : file_(path) {
 }
 
 void SafeTensors::read_into(const std::vector<std::pair<std::string, Tensor>>& tensors,
-                            std::string_view what) const {
+                            std::string_view what, Leftover leftover) const {
   const std::string& path = file_.path();
   std::set<std::string> known;
   for (const auto& [name, t] : tensors) {
@@ -196,7 +196,7 @@ void SafeTensors::read_into(const std::vector<std::pair<std::string, Tensor>>& t
           .at(path);
   }
   for (const auto& [name, e] : entries_)
-    if (!known.contains(name))
+    if (leftover == Leftover::refused && !known.contains(name))
       throw Error("the file has tensor '{}', {} does not", name, what).at(path);
 
   file_.check_unchanged();

@@ -25,6 +25,9 @@ void write_safetensors(FileWriter& w, const NamedTensors& tensors,
 /// Bytes that write_safetensors writes, but for its header: enough to ask for disk space.
 i64 tensor_bytes(const NamedTensors& tensors);
 
+/// Tensors of a file that nobody asked for.
+enum class Leftover : u8 { refused, allowed };
+
 /// A file opened for reading. Nothing in it is trusted: lengths, offsets, shapes and names are
 /// checked before any is used.
 class SafeTensors {
@@ -43,9 +46,10 @@ class SafeTensors {
   const MappedFile& file() const { return file_; }
 
   /// Copies into the tensors, which must be all that the file holds: throws Error naming the first
-  /// that is missing, left over, or of another type or shape. `what` says whose they are.
-  void read_into(const std::vector<std::pair<std::string, Tensor>>& tensors,
-                 std::string_view what) const;
+  /// that is missing, left over (unless that is allowed), or of another type or shape. `what` says
+  /// whose they are.
+  void read_into(const std::vector<std::pair<std::string, Tensor>>& tensors, std::string_view what,
+                 Leftover leftover = Leftover::refused) const;
 
  private:
   MappedFile file_;

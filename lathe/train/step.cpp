@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "lathe/base/arena.h"
@@ -27,6 +28,9 @@ namespace {
 constexpr const char* kHint =
     "lower optimizer.lr, set optimizer.clip = 1.0 or a longer schedule.warmup, or look at the data "
     "of this step; the last checkpoint is as it was";
+
+// Between them the scale of the loss moves: outside, something else is wrong.
+constexpr double kSmallestLossScale = 0x1p-24, kLargestLossScale = 0x1p32;
 
 /// A dry run reads ones, so that every check passes.
 double read(const Tensor& t, i64 col = 0) { return t.data ? t.row<double>(0)[col] : 1.0; }
@@ -82,12 +86,14 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
       schedule_(schedule_of(c)),
       params_(model::param_specs(c.model), recipe_, a.weights, &a.gradients),
       optimizer_(optim::adamw(adamw_of(c.optimizer), params_, a.state)),
+      watch_(recipe_, c.train.fidelity_every, params_, a.state),
       transformer_(c.model, params_),
       ctx_{k, recipe_, q, a.kept, a.scratch} {
   transformer_.take_state(ctx_, a.state, true);
   loss_sum_ = a.state.take("loss", DType::f64, 1, 1);
   squares_ = a.state.take("squared norms", DType::f64, 1, params_.count());
-  const i64 time = model::padded_time(c.model.context);
+  loss_scale_ = a.state.take("loss scale", DType::f64, 1, 2);
+  const i64 time = model::padded_time(c.model.context, numerics::time_multiple(recipe_));
   ids_ = a.loader.take("tokens", DType::int32, c.train.micro_batch, time);
   targets_ = a.loader.take("targets", DType::int32, c.train.micro_batch, time);
   doc_start_ = a.loader.take("document starts", DType::int32, c.train.micro_batch, time);
@@ -95,8 +101,25 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
 
 void Trainer::init() {
   params_.init(static_cast<u64>(c_.run.seed));
-  params_.refresh_work(q_, k_);
+  params_.reset_histories(q_, k_);
+  k_.pointwise.zero(q_, loss_scale_);
+  if (loss_scale_.data) loss_scale_.row<double>(0)[0] = recipe_.loss_scale.initial;
   optimizer_->reset(q_, k_);
+  watch_.reset();
+  refresh(1);
+}
+
+void Trainer::refresh(i64 next) {
+  params_.choose(recipe_, next, c_.train.steps);
+  watch_.apply(params_);
+  params_.refresh_work(q_, k_, {static_cast<u64>(c_.run.seed), static_cast<u64>(next), 0});
+}
+
+std::vector<std::pair<std::string, Tensor>> Trainer::recipe_state() {
+  std::vector<std::pair<std::string, Tensor>> all = params_.histories();
+  for (auto& x : watch_.state()) all.push_back(std::move(x));
+  if (recipe_.loss_scale.initial != 1) all.emplace_back("loss_scale", loss_scale_);
+  return all;
 }
 
 i64 Trainer::fill(const data::Loader* loader, i64 first, i64 count) {
@@ -109,37 +132,104 @@ i64 Trainer::fill(const data::Loader* loader, i64 first, i64 count) {
   }
 }
 
-StepResult Trainer::step(i64 number, const data::Loader* loader) {
+/// The micro-batches of a step: loss, gradients, and what they show of the recipe.
+void Trainer::learn(i64 number, const data::Loader* loader, const parallel::Probe* probe,
+                    Loss& loss) {
   const i64 global = c_.train.global_batch, micro = c_.train.micro_batch;
   const i64 drawn = (number - 1) * global;
   const model::Batch batch{ids_.row<i32>(0), targets_.row<i32>(0), doc_start_.row<i32>(0), micro,
                            ids_.cols};
-  Loss loss;
   params_.zero_grads(q_, k_);
   k_.pointwise.zero(q_, loss_sum_);
+  ctx_.loss_scale = read(loss_scale_);
+  ctx_.learning = true;
+  ctx_.probe = probe;
+  ctx_.at = {static_cast<u64>(c_.run.seed), static_cast<u64>(number), 0};
+  if (probe) record_weights(q_, k_, *probe, params_, ctx_.at);
   for (i64 first = 0; first < global; first += micro) {
     loss.tokens += fill(loader, drawn + first, micro);
+    ctx_.at.first_row = first * ids_.cols;
     transformer_.train(ctx_, batch, loss_sum_, recompute_);
   }
+  ctx_.probe = nullptr;
   transformer_.finish_gradients(ctx_);
   loss.sum = read(loss_sum_);
+}
 
-  const double norm = gradient_norm(number, loss);
+StepResult Trainer::step(i64 number, const data::Loader* loader) {
+  Loss loss;
+  learn(number, loader, loader && watch_.due(number) ? watch_.begin(q_, k_) : nullptr, loss);
+  const double scale = read(loss_scale_);
+  if (recipe_.loss_scale.window > 0 && overflowed(loss)) return skip(number, loss);
+
+  StepResult result{.loss = loss, .loss_scale = scale};
+  result.grad_norm = gradient_norm(number, loss);
+  result.lr = schedule_.at(number);
   const double clip = c_.optimizer.clip;
-  const double shrink = clip > 0 && norm > clip ? clip / norm : 1;
-  const double lr = schedule_.at(number);
-  optimizer_->update(q_, k_, params_, number, lr, shrink / static_cast<double>(loss.tokens));
-  params_.refresh_work(q_, k_);
-  return {loss, norm, lr};
+  const double shrink = clip > 0 && result.grad_norm > clip ? clip / result.grad_norm : 1;
+  optimizer_->update(q_, k_, params_, number, result.lr,
+                     shrink / (scale * static_cast<double>(loss.tokens)));
+  params_.update_histories(q_, k_, recipe_.delayed);
+  if (watch_.due(number)) {
+    result.fidelity = watch_.healths(params_);
+    result.changes = watch_.decide(params_);
+  }
+  refresh(number + 1);
+  grow_loss_scale();
+  return result;
+}
+
+std::vector<std::vector<OperandHealth>> Trainer::scan(
+    i64 number, const data::Loader& loader, std::span<const numerics::Recipe* const> recipes) {
+  std::vector<numerics::Products> what;
+  for (const numerics::Recipe* r : recipes) what.push_back(r->linear);
+  parallel::Probe probe{.what = what, .parameters = params_.count(), .sums = {}};
+  std::vector<double> sums(static_cast<std::size_t>(probe.rows() * kernels::kFidelities));
+  probe.sums = tensor(sums.data(), probe.rows(), kernels::kFidelities);
+  Loss loss;
+  learn(number, &loader, &probe, loss);
+  std::vector<std::vector<OperandHealth>> all;
+  for (i64 i = 0; i < probe.kinds(); ++i) all.push_back(healths_of(probe, i, params_));
+  return all;
+}
+
+/// Twice the scale when it has gone well for as long as the recipe says.
+void Trainer::grow_loss_scale() {
+  if (recipe_.loss_scale.window == 0 || !loss_scale_.data) return;
+  double* state = loss_scale_.row<double>(0);
+  if (++state[1] < static_cast<double>(recipe_.loss_scale.window)) return;
+  state[0] = std::min(state[0] * 2, kLargestLossScale);
+  state[1] = 0;
+}
+
+bool Trainer::overflowed(const Loss& loss) {
+  if (!std::isfinite(loss.sum) || loss.tokens == 0) return false;
+  take_squares(&parallel::Param::grad);
+  return first_bad(squares_) >= 0 && read(loss_scale_) > kSmallestLossScale;
+}
+
+StepResult Trainer::skip(i64 number, const Loss& loss) {
+  check_weights(number);
+  const double scale = read(loss_scale_);
+  loss_scale_.row<double>(0)[0] = scale / 2;
+  loss_scale_.row<double>(0)[1] = 0;
+  params_.update_histories(q_, k_, recipe_.delayed);
+  refresh(number + 1);
+  StepResult result{.loss = loss, .loss_scale = scale, .skipped = true};
+  result.grad_norm = std::numeric_limits<double>::infinity();
+  result.lr = schedule_.at(number);
+  return result;
 }
 
 Loss Trainer::evaluate(const data::Loader* loader, i64 sequences) {
   const i64 micro = c_.train.micro_batch;
   Loss loss;
   k_.pointwise.zero(q_, loss_sum_);
+  ctx_.learning = false;
   for (i64 first = 0; first < sequences; first += micro) {
     const i64 count = std::min(micro, sequences - first);
     loss.tokens += fill(loader, first, count);
+    ctx_.at = {static_cast<u64>(c_.run.seed), 0, first * ids_.cols};
     transformer_.evaluate(
         ctx_, {ids_.row<i32>(0), targets_.row<i32>(0), doc_start_.row<i32>(0), count, ids_.cols},
         loss_sum_);
@@ -162,7 +252,7 @@ double Trainer::gradient_norm(i64 step, const Loss& loss) {
   if (std::isfinite(loss.sum) && bad < 0) {
     double sum = 0;
     for (i64 i = 0; i < squares_.cols; ++i) sum += read(squares_, i);
-    return std::sqrt(sum) / static_cast<double>(loss.tokens);
+    return std::sqrt(sum) / (read(loss_scale_) * static_cast<double>(loss.tokens));
   }
   check_weights(step);
   if (bad < 0) throw Error("step {}: the loss is {}", step, loss.sum).hint("{}", kHint);

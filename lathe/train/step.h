@@ -4,6 +4,9 @@
 
 #include <array>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/arena.h"
@@ -16,6 +19,7 @@
 #include "lathe/optim/schedule.h"
 #include "lathe/parallel/params.h"
 #include "lathe/train/config.h"
+#include "lathe/train/fidelity.h"
 #include "lathe/train/footprint.h"
 
 namespace lathe::train {
@@ -49,9 +53,14 @@ struct Loss {
 };
 
 struct StepResult {
-  Loss loss;             // before the update
-  double grad_norm = 0;  // of the mean loss, over all parameters, before clipping
+  Loss loss = {};        // before the update
+  double grad_norm = 0;  // of the mean loss, all parameters, before clipping
   double lr = 0;
+  double loss_scale = 1;                     // that the step was taken with
+  bool skipped = false;                      // a gradient overflowed under it: it is halved, and no
+                                             // weight has changed
+  std::vector<OperandHealth> fidelity = {};  // of a step at which it was measured
+  std::vector<LevelChange> changes = {};     // of an adaptive recipe, from the next step on
 };
 
 /// A model in training: parameters, optimizer, and the buffers of one micro-batch.
@@ -63,13 +72,20 @@ class Trainer {
 
   /// As before step 1.
   void init();
-  /// After the masters were filled from a checkpoint.
-  void refresh() { params_.refresh_work(q_, k_); }
+  /// After masters and state were filled from a checkpoint: all is as step `next` will find it.
+  void refresh(i64 next);
+  /// What the recipe carries from step to step: histories of amaxes, the scale of the loss.
+  std::vector<std::pair<std::string, Tensor>> recipe_state();
 
   /// Step `number`, 1-based, on the sequences that belong to it. Throws DataLost; throws Error when
-  /// no token has a target, or when the loss or a gradient is not finite: no weight has changed
-  /// then. A dry run has no loader.
+  /// no token has a target, or when the loss or a gradient is not finite (unless the recipe scales
+  /// the loss and can lower the scale): no weight has changed then. A dry run has no loader.
   StepResult step(i64 number, const data::Loader* loader);
+
+  /// What each of `recipes`, as it is for most layers, would do to every operand of step `number`,
+  /// which is not taken: health[r] are those of recipes[r]. Gradients are spent.
+  std::vector<std::vector<OperandHealth>> scan(i64 number, const data::Loader& loader,
+                                               std::span<const numerics::Recipe* const> recipes);
 
   /// Loss over the first `sequences` of the loader, without learning.
   Loss evaluate(const data::Loader* loader, i64 sequences);
@@ -84,7 +100,11 @@ class Trainer {
  private:
   i64 fill(const data::Loader* loader, i64 first, i64 count);
   void take_squares(Tensor parallel::Param::* what);
+  void learn(i64 number, const data::Loader* loader, const parallel::Probe* probe, Loss& loss);
   double gradient_norm(i64 step, const Loss& loss);
+  bool overflowed(const Loss& loss);
+  void grow_loss_scale();
+  StepResult skip(i64 number, const Loss& loss);
 
   RunConfig c_;
   const kernels::Kernels& k_;
@@ -94,11 +114,13 @@ class Trainer {
   optim::Schedule schedule_;
   parallel::ParamSet params_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  FidelityWatch watch_;
   model::Transformer transformer_;
   model::Ctx ctx_;
   Tensor ids_, targets_, doc_start_;  // (micro_batch, T) int32
   Tensor loss_sum_;                   // (1, 1) f64
   Tensor squares_;                    // (1, parameters) f64
+  Tensor loss_scale_;                 // (1, 2) f64: the scale, and steps since it last changed
 };
 
 }  // namespace lathe::train

@@ -32,7 +32,7 @@ Run losses(i64 R, i64 V, i64 vocab, DType gradient) {
     x.fill(1, 4);
     dx.fill(2);
     total.fill(3);
-    k.loss.cross_entropy(q, loss.view(), dx.view(), x.view(), targets.data(), vocab);
+    k.loss.cross_entropy(q, loss.view(), dx.view(), x.view(), targets.data(), vocab, 1);
     k.loss.add_losses(q, total.view(), loss.view());
     return std::vector{loss, dx, total};
   };
@@ -58,11 +58,11 @@ TEST(Loss, TheGradientMayLieOverTheLogits) {
     for (const DType type : {kF32, kBf16}) {
       Matrix x(kF32, R, V), loss(kF32, R, 1), apart(type, R, V), loss2 = loss;
       x.fill(1, 4);
-      c.table->loss.cross_entropy(q, loss.view(), apart.view(), x.view(), targets.data(), vocab);
+      c.table->loss.cross_entropy(q, loss.view(), apart.view(), x.view(), targets.data(), vocab, 1);
       Tensor over = x.view();
       over.type = type;
       over.stride = V * 4 / size_of(type);
-      c.table->loss.cross_entropy(q, loss2.view(), over, x.view(), targets.data(), vocab);
+      c.table->loss.cross_entropy(q, loss2.view(), over, x.view(), targets.data(), vocab, 1);
       EXPECT_TRUE(loss == loss2);
       const auto bytes = static_cast<std::size_t>(V * size_of(type));
       for (i64 r = 0; r < R; ++r) {
@@ -81,7 +81,7 @@ TEST(Loss, RowsWithoutATargetAndPaddingAreExactlyZero) {
     if (!c.why_not.empty()) continue;
     Matrix x(kF32, R, V), loss(kF32, R, 1), dx(kBf16, R, V), loss2 = loss, dx2 = dx;
     x.fill(1, 4);
-    c.table->loss.cross_entropy(q, loss.view(), dx.view(), x.view(), targets.data(), vocab);
+    c.table->loss.cross_entropy(q, loss.view(), dx.view(), x.view(), targets.data(), vocab, 1);
     EXPECT_EQ(loss.at(3, 0), 0);
     for (i64 v = 0; v < V; ++v) EXPECT_EQ(dx.at(3, v), 0);
     for (i64 r = 0; r < R; ++r)
@@ -90,7 +90,7 @@ TEST(Loss, RowsWithoutATargetAndPaddingAreExactlyZero) {
         x.set(r, v, std::nan(""));  // takes no part
       }
     for (i64 v = 0; v < V; ++v) x.set(3, v, std::nan(""));
-    c.table->loss.cross_entropy(q, loss2.view(), dx2.view(), x.view(), targets.data(), vocab);
+    c.table->loss.cross_entropy(q, loss2.view(), dx2.view(), x.view(), targets.data(), vocab, 1);
     EXPECT_TRUE(loss == loss2 && dx == dx2) << c.table->name;
   }
 }
@@ -102,8 +102,8 @@ TEST(Loss, WithoutAGradientTheLossIsTheSame) {
     if (!c.why_not.empty()) continue;
     Matrix x(kF32, 4, 40), a(kF32, 4, 1), b(kF32, 4, 1), dx(kF32, 4, 40);
     x.fill(1);
-    c.table->loss.cross_entropy(q, a.view(), dx.view(), x.view(), targets.data(), 40);
-    c.table->loss.cross_entropy(q, b.view(), Tensor{}, x.view(), targets.data(), 40);
+    c.table->loss.cross_entropy(q, a.view(), dx.view(), x.view(), targets.data(), 40, 1);
+    c.table->loss.cross_entropy(q, b.view(), Tensor{}, x.view(), targets.data(), 40, 1);
     EXPECT_TRUE(a == b) << c.table->name;
   }
 }
@@ -116,8 +116,8 @@ TEST(Loss, ALargeCommonPartOfTheLogitsChangesNothing) {
     x.set(0, v, static_cast<double>(v % 7));
     moved.set(0, v, static_cast<double>(v % 7) + 1e6);
   }
-  ref().loss.cross_entropy(q, a.view(), dx.view(), x.view(), &target, 40);
-  ref().loss.cross_entropy(q, b.view(), dmoved.view(), moved.view(), &target, 40);
+  ref().loss.cross_entropy(q, a.view(), dx.view(), x.view(), &target, 40, 1);
+  ref().loss.cross_entropy(q, b.view(), dmoved.view(), moved.view(), &target, 40, 1);
   EXPECT_TRUE(a == b && dx == dmoved);
 }
 
@@ -128,7 +128,7 @@ TEST(Loss, EqualLogitsCostTheLogarithmOfTheirNumber) {
   x.fill_with(2.5);
   for (const Candidate& c : candidates()) {
     if (!c.why_not.empty()) continue;
-    c.table->loss.cross_entropy(q, loss.view(), dx.view(), x.view(), &target, 64);
+    c.table->loss.cross_entropy(q, loss.view(), dx.view(), x.view(), &target, 64, 1);
     EXPECT_NEAR(loss.at(0, 0), std::log(64), 2 * 0x1p-22);  // log is within 2 ulp, here 2^-22 each
     for (i64 v = 0; v < 64; ++v) EXPECT_EQ(dx.at(0, v), v == 17 ? 1.0 / 64 - 1 : 1.0 / 64);
   }
@@ -143,14 +143,14 @@ TEST(Loss, WhatIsNotFiniteShows) {
       Matrix x(kF32, 1, 40), loss(kF32, 1, 1);
       x.fill(1);
       x.set(0, 21, bad);
-      c.table->loss.cross_entropy(q, loss.view(), Tensor{}, x.view(), &target, 40);
+      c.table->loss.cross_entropy(q, loss.view(), Tensor{}, x.view(), &target, 40, 1);
       EXPECT_FALSE(std::isfinite(loss.at(0, 0))) << c.table->name;
     }
     // A word that is ruled out is not an accident.
     Matrix x(kF32, 1, 40), loss(kF32, 1, 1);
     x.fill(1);
     x.set(0, 21, -std::numeric_limits<double>::infinity());
-    c.table->loss.cross_entropy(q, loss.view(), Tensor{}, x.view(), &target, 40);
+    c.table->loss.cross_entropy(q, loss.view(), Tensor{}, x.view(), &target, 40, 1);
     EXPECT_TRUE(std::isfinite(loss.at(0, 0))) << c.table->name;
   }
 }
@@ -180,7 +180,7 @@ TEST(Loss, GradientIsThatOfTheFormula) {
   const i32 target = 18;
   Matrix x(kF64, 1, V), loss(kF64, 1, 1), dx = x;
   x.fill(1, 2);
-  ref().loss.cross_entropy(q, loss.view(), dx.view(), x.view(), &target, vocab);
+  ref().loss.cross_entropy(q, loss.view(), dx.view(), x.view(), &target, vocab, 1);
   for (i64 i = 0; i < V; ++i) {
     std::vector<Complex> moved;
     for (i64 j = 0; j < V; ++j) moved.emplace_back(x.at(0, j), i == j ? kStep : 0);

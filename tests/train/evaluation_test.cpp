@@ -97,7 +97,7 @@ TEST_F(Evaluating, AgreesWithTheHeldOutLossOfTraining) {
   Arenas memory = Arenas::backed(measure(c));
   Trainer t(c, kernels::select("auto"), q, memory);
   Checkpoint(find_checkpoint(run())).read_weights(t.params());
-  t.refresh();
+  t.refresh(1);
   const Loss want = t.evaluate(&loader, sequences);
 
   Fixture f(run());

@@ -132,7 +132,7 @@ TEST(Step, StopsAtAWeightThatIsNotFinite) {
   Live run({});
   parallel::Param& p = run.trainer.params().at("layers.1.mlp.down");
   p.master.row<float>(0)[3] = std::nanf("");
-  run.trainer.refresh();
+  run.trainer.refresh(7);
   const float other = run.trainer.params()[0].master.row<float>(0)[0];
   try {
     run.trainer.step(7, &run.loader);
@@ -151,7 +151,7 @@ TEST(Step, StopsAtAGradientThatIsNotFinite) {
   for (parallel::Param& p : run.trainer.params().all())
     if (p.spec.name == "head")
       for (i64 i = 0; i < p.spec.size(); ++i) p.master.row<float>(0)[i] = i % 2 ? 3e38f : -3e38f;
-  run.trainer.refresh();
+  run.trainer.refresh(2);
   try {
     run.trainer.step(2, &run.loader);
     FAIL() << "no Error";

@@ -1,0 +1,134 @@
+// Every recipe trains, and its bits do not depend on the shape of the run either.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lathe/base/file.h"
+#include "lathe/base/queue.h"
+#include "lathe/base/view.h"
+#include "lathe/data/loader.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/parallel/params.h"
+#include "lathe/train/checkpoint.h"
+#include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
+#include "lathe/train/loop.h"
+#include "lathe/train/step.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace lathe::train {
+namespace {
+
+/// Whole blocks of every kind in every dimension, and as many steps as see every part of a run.
+std::vector<std::string> keys_of(const std::string& recipe, const std::vector<std::string>& more) {
+  std::vector<std::string> keys{"train.recipe=" + recipe, "model.width=128", "model.hidden=128",
+                                "train.steps=6", "optimizer.lr=3e-3"};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+struct Trace {
+  std::vector<double> losses;
+  double held_out = 0;
+  std::string weights;
+  bool operator==(const Trace&) const = default;
+};
+
+/// Every step of a run in memory that was measured for it.
+Trace trace(const std::vector<std::string>& keys) {
+  const RunConfig c = tiny_run("unused", keys);
+  const Footprint need = measure(c);
+  Queue q(thread_count(c));
+  Arenas memory = Arenas::backed(need);
+  const data::Loader loader(c.data.shards, data::Loader::Part::train, c.model.context,
+                            c.model.known(), 1);
+  Trainer t(c, kernels::select(c.run.kernels), q, memory);
+  t.init();
+  Trace out;
+  for (i64 n = 1; n <= c.train.steps; ++n) out.losses.push_back(t.step(n, &loader).loss.mean());
+  out.held_out = t.evaluate(&loader, 5).mean();
+  for (const parallel::Param& p : t.params().all())
+    out.weights.append(static_cast<const char*>(p.master.data),
+                       static_cast<std::size_t>(p.master.bytes()));
+  for (const Arena* a : memory.all()) EXPECT_LE(a->peak(), need.part(a->name())) << a->name();
+  return out;
+}
+
+class EachRecipe : public testing::TestWithParam<std::string> {
+ protected:
+  static Trace with(const std::vector<std::string>& more) {
+    return trace(keys_of(GetParam(), more));
+  }
+  static const Trace& plain() {
+    static std::map<std::string, Trace> known;
+    if (!known.contains(GetParam())) known[GetParam()] = with({});
+    return known[GetParam()];
+  }
+};
+
+TEST_P(EachRecipe, Learns) {
+  const std::vector<double>& l = plain().losses;
+  for (const double x : l) EXPECT_TRUE(std::isfinite(x));
+  EXPECT_LT(l.back(), l.front());
+  EXPECT_LT(plain().held_out, l.front());
+}
+
+TEST_P(EachRecipe, HasTheSameBitsForAnyThreadsTableAndRecompute) {
+  EXPECT_EQ(with({"run.threads=2", "train.recompute=attention"}), plain());
+  std::vector<std::string> tables;
+  for (const kernels::Candidate& k : kernels::candidates())
+    if (k.why_not.empty()) tables.emplace_back(k.table->name);
+  for (const std::string& table : tables)
+    EXPECT_EQ(with({"run.kernels=" + table, "train.recompute=block"}), plain()) << table;
+}
+
+TEST_P(EachRecipe, HasTheSameBitsForAnyMicroBatchUnlessAScaleSpansOne) {
+  if (numerics::spans_micro_batch(numerics::recipe(GetParam()))) {
+    // Then the micro-batch is part of the recipe: another one is another run.
+    EXPECT_NE(with({"train.micro_batch=1"}), plain());
+    return;
+  }
+  for (const char* n : {"1", "2", "8"})
+    EXPECT_EQ(with({std::string("train.micro_batch=") + n}), plain()) << n;
+}
+
+TEST_P(EachRecipe, GoesOnFromACheckpointAsIfNothingHadHappened) {
+  const testing_support::TemporaryFolder folder;
+  const std::vector<std::string> keys =
+      keys_of(GetParam(), {"train.checkpoint_every=3", "train.eval_every=0"});
+  const RunConfig c = tiny_run(folder / "run", keys);
+  const auto newest = [&] {
+    const std::string at = find_checkpoint(folder / "run");
+    std::string all =
+        read_file(at + "/model.safetensors") + read_file(at + "/optimizer.safetensors");
+    const std::string recipe = at + "/recipe.safetensors";
+    return exists(recipe) ? all + read_file(recipe) : all;
+  };
+  train_quietly(c);
+  const std::string whole = newest();
+  ASSERT_NE(find_checkpoint(folder / "run", Pick::previous), "");
+  EXPECT_EQ(train_quietly(c, true).step, 6);
+  EXPECT_EQ(newest(), whole);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const numerics::Recipe& r : numerics::recipes())
+    if (r.name != "fp64" && r.name != "fp32" && r.name != "bf16") all.push_back(r.name);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, EachRecipe, testing::ValuesIn(names()), [](const auto& i) {
+  std::string name = i.param;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace lathe::train
