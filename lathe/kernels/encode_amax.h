@@ -150,8 +150,7 @@ LATHE_INLINE VectorScales take_amaxes(Queue& q, EncodePlan& p, const ConstTensor
   if (needs_amax(p.encoding) && (!delayed || raises)) amax = amax_of_tensor<L>(q, x, p);
   float* h = delayed ? history.row<float>(0) : nullptr;
   set_tensor_scale(p, amax, delayed ? h[kHistoryScale] : 1);
-  if (delayed && raises && amax >= kFloatMinNormal && amax > h[kHistoryNow])
-    h[kHistoryNow] = amax;
+  if (delayed && raises && amax >= kFloatMinNormal && amax > h[kHistoryNow]) h[kHistoryNow] = amax;
   if (scaling == Scaling::row) return amax_of_vectors<L>(q, x, scales, p);
   return {};
 }

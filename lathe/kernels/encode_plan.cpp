@@ -40,6 +40,8 @@ Grid grid_of(const numerics::Encoding& e) {
     case Format::tf32:
     case Format::bf16:
       return Grid::bits;
+    case Format::fp16:
+      return Grid::half;
     case Format::hif8:
       return Grid::tapered;
     default:
@@ -58,7 +60,7 @@ void set_lattice(EncodePlan& p, const FormatInfo& i) {
   p.top = p.largest;
   p.bottom = i.kind == Kind::twos && p.encoding.scaling != Scaling::mx ? -2 : -p.top;
   p.zero = i.has_minus_zero ? -0.0F : 0.0F;
-  p.infinities = p.grid == Grid::bits || i.format == Format::fp16;
+  p.infinities = p.grid == Grid::bits || p.grid == Grid::half;
   if (p.grid != Grid::bits) return;
   p.cut = i.format == Format::bf16 ? 16 : i.format == Format::tf32 ? 13 : 0;
   p.largest_bits = std::bit_cast<u32>(p.largest);

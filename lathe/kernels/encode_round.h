@@ -43,7 +43,6 @@ struct Target {
   L step, room, zero, nan;
   typename L::Bits largest;
   int cut;
-  bool infinities;
 
   LATHE_INLINE explicit Target(const EncodePlan& p)
       : step(L::broadcast(p.step)),
@@ -51,8 +50,7 @@ struct Target {
         zero(L::broadcast(p.zero)),
         nan(L::from(L::Bits::broadcast(0x7fc00000))),
         largest(L::Bits::broadcast(p.largest_bits)),
-        cut(static_cast<int>(p.cut)),
-        infinities(p.infinities) {}
+        cut(static_cast<int>(p.cut)) {}
 };
 
 /// a >= 0 to multiples of c 2^-23, c being a power of two such that a < c.
@@ -146,7 +144,8 @@ LATHE_INLINE L round_element(L x, const BlockOf<L>& b, const Target<L>& t,
   }
   const B sign = bits(y) & B::broadcast(0x80000000);
   L r = L::from(bits(q) | sign) * b.post + t.zero;
-  if (t.infinities) r = select(magnitude(y) == L::broadcast(kFloatInfinity), y, r);
+  if constexpr (G == Grid::bits || G == Grid::half)
+    r = select(magnitude(y) == L::broadcast(kFloatInfinity), y, r);
   return select(y == y, r, t.nan);
 }
 

@@ -77,44 +77,44 @@ LATHE_INLINE BlockOf<L> block_of(L pre, L unit, L post, const EncodePlan& p) {
 template <Lanes L, Grid G, numerics::Tie T, class Code>
 void round_panel(Code* codes, i64 stride, const PanelAt& at, const PanelSpace& s, const Blocks& b,
                  const EncodePlan& p) {
-  using B = typename L::Bits;
   const Target<L> target(p);
-  const auto one = [&](i64 r, i64 c, const BlockOf<L>& block) {
-    B random = B::broadcast(0);
+  const float* x = s.x;
+  const u32* words = s.words;
+  const auto one = [&](i64 r, i64 c, auto n, const BlockOf<L>& block) {
+    auto random = L::Bits::broadcast(0);
     if constexpr (T == numerics::Tie::stochastic)
-      random = drawn<L>(s.words + r * kDrawWords, c / kLanes);
-    const L code = round_element<L, G, T>(L::load(s.x + r * kPanelCols + c), block, target, random);
-    Code* to = codes + r * stride + c;
-    const auto write = [&](auto n) {
-      if constexpr (sizeof(Code) == sizeof(bf16))
-        code.store_upper(to, n);
-      else
-        code.store(to, n);
-    };
-    if (at.cols - c >= kLanes)
-      write(All{});
+      random = drawn<L>(words + r * kDrawWords, c / kLanes);
+    const L code = round_element<L, G, T>(L::load(x + r * kPanelCols + c), block, target, random);
+    if constexpr (sizeof(Code) == sizeof(bf16))
+      code.store_upper(codes + r * stride + c, n);
     else
-      write(at.cols - c);
+      code.store(codes + r * stride + c, n);
   };
-  for (i64 top = 0; top < at.rows; top += b.rows) {
-    const i64 bottom = smaller(at.rows, top + b.rows);
+  const i64 rows = at.rows, cols = at.cols, whole = cols / kLanes * kLanes;
+  const i64 high = b.rows, wide = b.cols, pre_step = b.pre_step, unit_step = b.unit_step,
+            post_step = b.post_step;
+  const float *pre = b.pre, *unit = b.unit, *post = b.post;
+  for (i64 top = 0; top < rows; top += high) {
+    const i64 bottom = smaller(rows, top + high);
     if (b.columns) {
-      for (i64 c = 0; c < at.cols; c += kLanes) {
-        const i64 n = b.entry(top, c);
+      for_lanes(cols, [&](i64 c, auto n) {
         const BlockOf<L> block =
-            block_of(L::load(b.pre + n * b.pre_step), L::load(b.unit + n * b.unit_step),
-                     L::load(b.post + n * b.post_step), p);
-        for (i64 r = top; r < bottom; ++r) one(r, c, block);
-      }
+            block_of(L::load(pre + c * pre_step), L::load(unit + c * unit_step),
+                     L::load(post + c * post_step), p);
+        for (i64 r = top; r < bottom; ++r) one(r, c, n, block);
+      });
+      pre += kPanelCols * pre_step, unit += kPanelCols * unit_step, post += kPanelCols * post_step;
       continue;
     }
-    for (i64 left = 0; left < at.cols; left += b.cols) {
-      const i64 n = b.entry(top, left), right = smaller(at.cols, left + b.cols);
+    for (i64 left = 0; left < kPanelCols; left += wide) {
       const BlockOf<L> block =
-          block_of(L::broadcast(b.pre[n * b.pre_step]), L::broadcast(b.unit[n * b.unit_step]),
-                   L::broadcast(b.post[n * b.post_step]), p);
+          block_of(L::broadcast(*pre), L::broadcast(*unit), L::broadcast(*post), p);
+      pre += pre_step, unit += unit_step, post += post_step;
+      const i64 right = smaller(whole, left + wide);
       for (i64 r = top; r < bottom; ++r)
-        for (i64 c = left; c < right; c += kLanes) one(r, c, block);
+        for (i64 c = left; c < right; c += kLanes) one(r, c, All{}, block);
+      if (whole < cols && whole >= left && whole < left + wide)
+        for (i64 r = top; r < bottom; ++r) one(r, whole, cols - whole, block);
     }
   }
 }
@@ -142,6 +142,8 @@ LATHE_INLINE RoundPanel<Code> round_panel_of(const EncodePlan& p) {
   switch (p.grid) {
     case Grid::lattice:
       return round_panel_on<L, Code, Grid::lattice>(tie);
+    case Grid::half:
+      return round_panel_on<L, Code, Grid::half>(tie);
     case Grid::product:
       return round_panel_on<L, Code, Grid::product>(tie);
     case Grid::tapered:
