@@ -53,6 +53,37 @@ TEST(Lanes, MinAndMaxGiveTheirSecondForNaN) {
   EXPECT_FALSE((nan >= one).on[0] || (nan < one).on[0]);
 }
 
+TEST(Lanes, BitsAreThoseOfFloatsAndWrap) {
+  using B = PlainBits;
+  const auto x = Plain<float>::broadcast(-1.5F);
+  EXPECT_EQ(bits(x).v[7], 0xbfc00000u);
+  EXPECT_EQ(Plain<float>::from(bits(x)).v[15], -1.5F);
+  EXPECT_EQ(Plain<float>::number(B::index()).v[11], 11);
+  const B high = B::broadcast(0xfffffff0u), five = B::broadcast(5);
+  EXPECT_EQ((high + B::broadcast(17)).v[3], 1u);
+  EXPECT_EQ((five - B::broadcast(6)).v[3], 0xffffffffu);
+  EXPECT_EQ(max(high, five).v[0], 0xfffffff0u);
+  EXPECT_EQ(min(high, five).v[0], 5u);
+  EXPECT_EQ(B::index().hmax(), 15u);
+  EXPECT_EQ(mul_low(high, 0x12345678u).v[1], static_cast<u32>(u64{0xfffffff0u} * 0x12345678u));
+  EXPECT_EQ(mul_high(high, 0x12345678u).v[1],
+            static_cast<u32>(u64{0xfffffff0u} * 0x12345678u >> 32));
+  EXPECT_EQ(high.shr(4).v[0], 0x0fffffffu);
+  EXPECT_EQ(five.shl(4).v[0], 80u);
+}
+
+TEST(Lanes, ChangePlacesAndLoseTheirLowerHalves) {
+  const auto x = Plain<float>::number(PlainBits::index());
+  for (i64 i = 0; i < kLanes; ++i) {
+    EXPECT_EQ(Plain<float>::exchange<1>(x).v[i], static_cast<float>(i ^ 1));
+    EXPECT_EQ(Plain<float>::exchange<8>(x).v[i], static_cast<float>(i ^ 8));
+  }
+  bf16 to[kLanes] = {};
+  Plain<float>::from(PlainBits::broadcast(0x3f80ffff)).store_upper(to, 3);
+  EXPECT_EQ(to[2].bits, 0x3f80);
+  EXPECT_EQ(to[3].bits, 0);
+}
+
 // The nearest of all 65536 codes, ties to the even one, found without rounding anything.
 TEST(Lanes, Bf16RoundsToNearestEven) {
   for (u32 code = 0; code < 0x7f80; ++code) {

@@ -1,0 +1,110 @@
+#include "lathe/kernels/encode_draws.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/encode.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
+#include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
+#include "tests/kernels/encode_case.h"
+#include "tests/kernels/row_case.h"
+
+namespace lathe::kernels {
+namespace {
+
+TEST(EncodeDraws, AreTheWordsOfTheirCounters) {
+  const Draws d{.seed = 0x123456789abcdef0, .stream = 0xfedcba9876543210};
+  for (const u64 block : {u64{0}, u64{1}, u64{0x0fffffff}, u64{0x10000000}, u64{1} << 40}) {
+    u32 words[kDrawWords];
+    draw_block<Plain<float>>(words, d, block);
+    for (u64 i = 0; i < 16; ++i) {
+      const auto want = Rng{d.seed, Draw::rounding, d.stream}.bits(16 * block + i);
+      for (u64 w = 0; w < 4; ++w) EXPECT_EQ(words[16 * w + i], want[w]) << block;
+    }
+  }
+}
+
+/// Rows [begin, begin + count) of x, encoded in a call of their own.
+Encoded part(const Matrix& x, i64 begin, i64 count, const Encoding& e, Along along) {
+  Queue q(1);
+  Matrix some(kF32, count, x.cols());
+  for (i64 r = 0; r < count; ++r)
+    for (i64 c = 0; c < x.cols(); ++c) some.set(r, c, x.at(begin + r, c));
+  return encode_with(select("auto"), q, some, e, along,
+                     {.seed = 3, .stream = 4, .first_row = begin});
+}
+
+TEST(EncodeDraws, DoNotDependOnHowRowsAreSharedOutOverCalls) {
+  Matrix x(kF32, 96, 133);
+  x.fill(1);
+  for (const Encoding& e :
+       {Encoding{.format = Format::e4m3, .rounding = Tie::stochastic},
+        Encoding{.format = Format::e2m1, .scaling = Scaling::mx, .rounding = Tie::stochastic},
+        Encoding{.format = Format::bf16, .rounding = Tie::stochastic}})
+    for (const Along along : {Along::cols, Along::rows}) {
+      const Encoded whole = part(x, 0, 96, e, along);
+      for (const i64 begin : {0, 32, 64}) {
+        const Encoded some = part(x, begin, 32, e, along);
+        for (i64 r = 0; r < 32; ++r)
+          for (i64 c = 0; c < 133; ++c)
+            ASSERT_EQ(code_bits(some.codes.at(r, c)), code_bits(whole.codes.at(begin + r, c)));
+      }
+    }
+}
+
+TEST(EncodeDraws, DifferBySeedStreamAndPlace) {
+  Queue q(1);
+  Matrix x(kF32, 4, 256);
+  x.fill_with(1.0625);  // half way between 1 and 1.125
+  const Encoding e{.format = Format::e4m3, .rounding = Tie::stochastic};
+  const auto with = [&](const Draws& d) {
+    return encode_with(select("auto"), q, x, e, Along::cols, d).codes;
+  };
+  const Matrix base = with({.seed = 1, .stream = 1});
+  EXPECT_TRUE(base == with({.seed = 1, .stream = 1}));
+  EXPECT_FALSE(base == with({.seed = 2, .stream = 1}));
+  EXPECT_FALSE(base == with({.seed = 1, .stream = 2}));
+  EXPECT_FALSE(base == with({.seed = 1, .stream = 1, .first_row = 4}));
+}
+
+// The mean of n draws is off by no more than 4 sigma, sigma = step sqrt(p (1 - p) / n), and by what
+// 16 bits cannot tell.
+TEST(EncodeDraws, RoundUpAsOftenAsTheyShould) {
+  struct Interval {
+    Format format;
+    double low, step;
+  };
+  constexpr i64 kRows = 128, kCols = 512;
+  constexpr double kCount = kRows * kCols;
+  Queue q(2);
+  for (const Interval& in :
+       {Interval{Format::e4m3, 1, 0.125}, Interval{Format::e4m3, 0, 0x1p-9},
+        Interval{Format::e2m1, 0, 0.5}, Interval{Format::e2m1, 4, 2},
+        Interval{Format::e5m2, 0x1p-16, 0x1p-16}, Interval{Format::hif8, 256, 128},
+        Interval{Format::hif8, 0x1p-20, 0x1p-20}, Interval{Format::bf16, 1, 0x1p-7},
+        Interval{Format::mxint8, 0, 0x1p-6}})
+    for (int position = 0; position < 16; ++position) {
+      const double p = (position + 0.37) / 16;
+      Matrix x(kF32, kRows, kCols);
+      x.fill_with(in.low + p * in.step);
+      const Encoding e{.format = in.format, .rounding = Tie::stochastic};
+      const Matrix codes =
+          encode_with(select("auto"), q, x, e, Along::cols, {.seed = static_cast<u64>(position)})
+              .codes;
+      double ups = 0;
+      for (i64 r = 0; r < kRows; ++r)
+        for (i64 c = 0; c < kCols; ++c) ups += (codes.at(r, c) - in.low) / in.step;
+      EXPECT_NEAR(ups / kCount, p, 4 * std::sqrt(p * (1 - p) / kCount) + 0x1p-16)
+          << numerics::info(in.format).name << " " << in.low;
+    }
+}
+
+}  // namespace
+}  // namespace lathe::kernels

@@ -1,0 +1,287 @@
+// What encoding does beyond one block: transforms, histories, and how faithful it is.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
+#include "lathe/base/view.h"
+#include "lathe/kernels/encode.h"
+#include "lathe/kernels/kernels.h"
+#include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
+#include "lathe/numerics/scale.h"
+#include "tests/kernels/encode_case.h"
+#include "tests/kernels/row_case.h"
+
+namespace lathe::kernels {
+namespace {
+
+using numerics::MxRule;
+
+constexpr Along kBoth[] = {Along::cols, Along::rows};
+constexpr Draws kDraws{.seed = 7, .stream = 9};
+
+TEST(EncodeHadamard, IsTheScalarReferenceInEveryScaling) {
+  for (const Scaling s : {Scaling::none, Scaling::current, Scaling::delayed, Scaling::row,
+                          Scaling::tile, Scaling::mx, Scaling::nvfp4, Scaling::hif4})
+    for (const int order : {16, 32, 64})
+      for (const Along along : kBoth)
+        for (const DType type : {kF32, kBf16}) {
+          const Format f = s == Scaling::hif4    ? Format::s1p2
+                           : s == Scaling::nvfp4 ? Format::e2m1
+                                                 : Format::e4m3;
+          const Encoding e{.format = f,
+                           .scaling = s,
+                           .rounding = Tie::stochastic,
+                           .hadamard = order,
+                           .head_room = s == Scaling::mx ? 0.75F : 1.0F};
+          Matrix x(type, along == Along::cols ? 19 : 192, along == Along::cols ? 192 : 19, 1);
+          expect_right(x.fill(4), e, along, kDraws, 2);
+        }
+}
+
+TEST(EncodeHadamard, Goldens) {
+  const double want[] = {-15.5, -7.5, 7.5, -.5, 7.5, -.5,  -15.5, 8.5,
+                         8.5,   16.5, 1.5, 1.5, 1.5, -2.5, 10.5,  -17.5};
+  Queue q(1);
+  const Encoding e{.format = Format::f32, .hadamard = 16};
+  for (const Along along : kBoth) {
+    const bool cols = along == Along::cols;
+    Matrix x(kF32, cols ? 1 : 16, cols ? 16 : 1);
+    for (i64 i = 0; i < 16; ++i) x.set(cols ? 0 : i, cols ? i : 0, static_cast<double>(i + 1));
+    const Encoded got = encode_with(select("auto"), q, x, e, along, {});
+    for (i64 i = 0; i < 16; ++i) EXPECT_EQ(got.codes.at(cols ? 0 : i, cols ? i : 0), want[i]) << i;
+  }
+}
+
+// With small whole numbers every butterfly is exact, and so are quarters and eighths of them.
+TEST(EncodeHadamard, OfBothOperandsLeavesTheirProductUnchanged) {
+  Queue q(1);
+  for (const int order : {16, 64}) {
+    Matrix a(kF32, 3, 128), b(kF32, 128, 5);
+    for (i64 k = 0; k < 128; ++k) {
+      for (i64 i = 0; i < 3; ++i) a.set(i, k, static_cast<double>((i * 37 + k * 11) % 17 - 8));
+      for (i64 j = 0; j < 5; ++j) b.set(k, j, static_cast<double>((j * 29 + k * 7) % 15 - 7));
+    }
+    const Encoding e{.format = Format::f32, .hadamard = order};
+    const Matrix ha = encode_with(select("auto"), q, a, e, Along::cols, {}).codes;
+    const Matrix hb = encode_with(select("auto"), q, b, e, Along::rows, {}).codes;
+    for (i64 i = 0; i < 3; ++i)
+      for (i64 j = 0; j < 5; ++j) {
+        double plain = 0, turned = 0;
+        for (i64 k = 0; k < 128; ++k) {
+          plain += a.at(i, k) * b.at(k, j);
+          turned += ha.at(i, k) * hb.at(k, j);
+        }
+        EXPECT_EQ(plain, turned) << order;
+      }
+  }
+}
+
+/// Amaxes of many steps, with everything that may go wrong among them.
+std::vector<float> amaxes() {
+  std::vector<float> all{2, 8,      1,      1, 1,    1, 0, 0, kInf, 3, 0,
+                         5, 1e-38F, 1e-30F, 1, kNaN, 4, 4, 4, 4,    4};
+  const Rng rng{5};
+  for (u64 i = 0; i < 40; ++i) {
+    const double u = rng.uniform(i);
+    all.push_back(u < 0.1 ? 0 : u < 0.15 ? kInf : static_cast<float>(std::exp(20 * u - 10)));
+  }
+  return all;
+}
+
+TEST(EncodeHistory, IsDelayedScaleOverAnySteps) {
+  Queue q(1);
+  for (const int length : {1, 2, 3, 4, 7})
+    for (const int margin : {0, 1})
+      for (const bool most_recent : {false, true}) {
+        const numerics::DelayedOptions o{length, margin, most_recent};
+        numerics::DelayedScale want(o);
+        Matrix h(kF32, 1, 1 + length);
+        h.fill_with(0);
+        h.set(0, 0, 1);
+        for (const float amax : amaxes()) {
+          h.set(0, 1, amax);
+          select("auto").encode.update_history(q, h.view(), Format::e5m2, margin, most_recent);
+          want.update(Format::e5m2, amax, o);
+          EXPECT_EQ(code_bits(h.at(0, 0)), code_bits(want.scale));
+          for (i64 i = 0; i < length; ++i)
+            EXPECT_EQ(code_bits(h.at(0, 1 + i)),
+                      code_bits(want.history[static_cast<std::size_t>(i)]));
+        }
+      }
+}
+
+TEST(EncodeHistory, Golden) {
+  Queue q(1);
+  Matrix h(kF32, 1, 5);
+  h.fill_with(0);
+  h.set(0, 0, 1);
+  std::vector<double> scales;
+  for (const float amax : {2.0F, 8.0F, 1.0F, 1.0F, 1.0F, 1.0F}) {
+    h.set(0, 1, amax);
+    select("auto").encode.update_history(q, h.view(), Format::e4m3, 0, false);
+    scales.push_back(h.at(0, 0));
+  }
+  EXPECT_EQ(scales, (std::vector<double>{224, 56, 56, 56, 56, 448}));
+}
+
+TEST(EncodeHistory, IsRaisedByEveryEncodingOfAStep) {
+  Queue q(1);
+  for (const Candidate& t : candidates()) {
+    if (!t.why_not.empty()) continue;
+    Matrix x(kF32, 20, 70), codes(kBf16, 20, 70), scales(kF32, 1, 1), h(kF32, 1, 3);
+    h.fill_with(0);
+    h.set(0, 0, 16);
+    const Encoding e{.format = Format::e4m3, .scaling = Scaling::delayed};
+    const auto encode = [&](double largest, double sums_of_nothing) {
+      x.fill_with(0.25);
+      x.set(19, 69, -largest);
+      t.table->encode.encode(q, codes.view(), scales.view(), x.view(), e, Along::cols, {},
+                             h.view());
+      Matrix sums(kF64, 1, kFidelities);
+      sums.fill_with(sums_of_nothing);
+      t.table->encode.fidelity(q, sums.view(), x.view(), e, Along::cols, {}, h.view());
+      return h.at(0, 1);
+    };
+    EXPECT_EQ(encode(3, 0), 3);
+    EXPECT_EQ(encode(2, 0), 3);
+    EXPECT_EQ(encode(5, 0), 5);
+    EXPECT_EQ(encode(kNaN, 0), 5);
+    EXPECT_EQ(encode(kInf, 0), kInf);
+    EXPECT_EQ(codes.at(0, 0), 4);
+    EXPECT_EQ(codes.at(19, 69), -448);
+    EXPECT_EQ(scales.at(0, 0), 1.0 / 16);
+  }
+}
+
+struct Sums {
+  Matrix m;
+  double operator[](Fidelity f) const { return m.at(0, f); }
+};
+
+Sums fidelity(const Kernels& k, Matrix x, const Encoding& e, Along along) {
+  Queue q(2);
+  Matrix sums(kF64, 1, kFidelities), h = history_of(e);
+  sums.fill_with(0);
+  k.encode.fidelity(q, sums.view(), x.view(), e, along, kDraws,
+                    e.scaling == Scaling::delayed ? h.view() : Tensor{});
+  return {sums};
+}
+
+/// Entry of x's scales that belongs to element (r, c).
+double scale_at(const Encoded& got, const Encoding& e, Along along, i64 r, i64 c) {
+  const i64 v = along == Along::cols ? r : c, k = along == Along::cols ? c : r;
+  const numerics::ScaleShape s = numerics::scale_shape(e, 1, 1);
+  if (s.rows == 0) return 1;
+  return got.scales.at(s.outer == 0 ? 0 : v / s.outer, s.depth == 0 ? 0 : k / s.depth);
+}
+
+// Sums of n positive terms are off by at most n 2^-53, relative, in either order.
+TEST(EncodeFidelity, SaysWhatEncodingDid) {
+  Queue q(1);
+  for (const Scaling s : {Scaling::none, Scaling::current, Scaling::delayed, Scaling::row,
+                          Scaling::tile, Scaling::mx, Scaling::nvfp4, Scaling::hif4})
+    for (const Tie tie : {Tie::even, Tie::stochastic})
+      for (const Along along : kBoth) {
+        const Format f = s == Scaling::hif4 ? Format::s1p2 : Format::e2m1;
+        const Encoding e{.format = f,
+                         .scaling = s,
+                         .rounding = tie,
+                         .hadamard = 16,
+                         .head_room = s == Scaling::hif4 ? 1.0F : 0.75F};
+        Matrix x(kF32, 48, 160);
+        x.fill(8, 2);
+        const Oracle oracle(x, e, along, kDraws, 3);
+        const Vectors& turned = oracle.transformed();
+        const Encoded got = encode_with(ref(), q, x, e, along, kDraws);
+        double signal = 0, noise = 0, underflow = 0, nonzero = 0, largest = 0;
+        for (i64 r = 0; r < 48; ++r)
+          for (i64 c = 0; c < 160; ++c) {
+            const double value = along == Along::cols ? turned.at(r, c) : turned.at(c, r);
+            const double seen = got.codes.at(r, c) * scale_at(got, e, along, r, c);
+            signal += value * value;
+            noise += (value - seen) * (value - seen);
+            nonzero += value != 0;
+            underflow += value != 0 && seen == 0;
+            largest = std::max(largest, std::fabs(value));
+          }
+        const double bound = 2 * 48 * 160 * 0x1p-53;
+        for (const Kernels* k : {&ref(), &select("auto")}) {
+          const Sums sums = fidelity(*k, x, e, along);
+          EXPECT_NEAR(sums[kSignal], signal, bound * signal) << describe(e, along);
+          EXPECT_NEAR(sums[kNoise], noise, bound * noise) << describe(e, along);
+          EXPECT_EQ(sums[kElements], 48 * 160);
+          EXPECT_EQ(sums[kNonzero], nonzero);
+          EXPECT_EQ(sums[kUnderflow], underflow) << describe(e, along);
+          EXPECT_EQ(sums[kLargest], largest);
+        }
+      }
+}
+
+TEST(EncodeFidelity, CountsWhatRoundsBeyondTheLargest) {
+  const auto count = [](Format f, std::vector<double> values, Tie tie = Tie::even) {
+    Matrix x(kF32, 1, static_cast<i64>(values.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) x.set(0, static_cast<i64>(i), values[i]);
+    return fidelity(select("auto"), x, {.format = f, .rounding = tie}, Along::cols)[kSaturated];
+  };
+  EXPECT_EQ(count(Format::e4m3, {448, 464, -464, 464.1, -1000, kInf}), 3);
+  EXPECT_EQ(count(Format::e2m1, {6, 6.9, 7, -7, 100}), 3);
+  EXPECT_EQ(count(Format::hif8, {32768, 40959, 40960, -50000}, Tie::away), 2);
+  EXPECT_EQ(count(Format::bf16, {1, kFloatLargest}), 1);
+}
+
+TEST(EncodeFidelity, AddsToWhatIsThereInEveryTableAndForAnyThreads) {
+  const kernels::Run run = [](const Kernels& k, Queue& q) {
+    Matrix x(kBf16, 200, 300), sums(kF64, 1, kFidelities);
+    x.fill(3);
+    sums.fill_with(1);
+    const Encoding e{.format = Format::e4m3, .scaling = Scaling::tile};
+    k.encode.fidelity(q, sums.view(), x.view(), e, Along::cols, {}, {});
+    EXPECT_EQ(sums.at(0, kElements), 60001);
+    return std::vector{sums};
+  };
+  expect_same_in_every_table(run);
+  expect_same_for_any_threads(run);
+}
+
+struct Expected {
+  Encoding encoding;
+  double decibels;
+};
+
+// Of 32768 normal deviates. The figures are of other samples: 0.3 dB is what they may differ by.
+TEST(EncodeFidelity, IsThatOfTheFormatsOnNormalDeviates) {
+  const auto mx = [](Format f, MxRule rule) {
+    return Encoding{.format = f, .scaling = Scaling::mx, .mx_rule = rule};
+  };
+  const Expected all[] = {{{.format = Format::bf16}, 55.6},
+                          {{.format = Format::e4m3, .scaling = Scaling::current}, 31.5},
+                          {{.format = Format::e5m2, .scaling = Scaling::current}, 25.5},
+                          {{.format = Format::hif8, .rounding = Tie::away}, 31.5},
+                          {mx(Format::e4m3, MxRule::floor), 30.8},
+                          {mx(Format::e4m3, MxRule::round_up), 31.5},
+                          {mx(Format::e5m2, MxRule::round_up), 25.5},
+                          {mx(Format::e2m3, MxRule::floor), 31.0},
+                          {mx(Format::e3m2, MxRule::floor), 25.3},
+                          {mx(Format::mxint8, MxRule::floor), 41.6},
+                          {mx(Format::e2m1, MxRule::floor), 18.9},
+                          {mx(Format::e2m1, MxRule::round_up), 18.8},
+                          {{.format = Format::e2m1, .scaling = Scaling::nvfp4}, 20.4}};
+  Matrix x(kF32, 64, 512);
+  x.fill(1234);
+  for (const Expected& x_of : all)
+    for (const Along along : kBoth) {
+      const Sums s = fidelity(select("auto"), x, x_of.encoding, along);
+      EXPECT_NEAR(10 * std::log10(s[kSignal] / s[kNoise]), x_of.decibels, 0.3)
+          << describe(x_of.encoding, along);
+    }
+}
+
+}  // namespace
+}  // namespace lathe::kernels
