@@ -93,33 +93,82 @@ LATHE_INLINE void scale_vectors(const PanelSpace& s, i64 first, i64 count, float
   for (i64 i = 0; i < count; ++i) *scales.row<float>(first + i) = decode[first + i];
 }
 
-/// The vectors that a band of panels holds whole: rows, panel by panel to the right, or columns,
-/// panel by panel down.
+/// The amaxes of `rows` rows of x, or of the columns [left, left + cols), as x is.
+template <Lanes L, class X>
+LATHE_INLINE void amax_of_plain_rows(u32* amax, const ConstTensor& x, i64 top, i64 rows) {
+  using B = typename L::Bits;
+  for (i64 r = 0; r < rows; ++r) {
+    B m[4] = {B::broadcast(0), B::broadcast(0), B::broadcast(0), B::broadcast(0)};
+    raise_to<L>(m, x.row<X>(top + r), x.cols);
+    amax[r] = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+  }
+}
+template <Lanes L, class X>
+LATHE_INLINE void amax_of_plain_columns(u32* amax, const ConstTensor& x, i64 left, i64 cols) {
+  using B = typename L::Bits;
+  if (cols < kPanelCols) {
+    for_lanes(cols, [&](i64 c, auto n) {
+      B m = B::broadcast(0);
+      for (i64 r = 0; r < x.rows; ++r) raise(m, L::load(x.row<X>(r) + left + c, n));
+      m.store(amax + c);
+    });
+    return;
+  }
+  B m[kPanelRegisters];
+  for (B& one : m) one = B::broadcast(0);
+  for (i64 r = 0; r < x.rows; ++r)
+#pragma GCC unroll 8
+    for (i64 j = 0; j < kPanelRegisters; ++j) raise(m[j], L::load(x.row<X>(r) + left + j * kLanes));
+  for (i64 j = 0; j < kPanelRegisters; ++j) m[j].store(amax + j * kLanes);
+}
+
+/// The same after their transforms, panel by panel.
+template <Lanes L, class X>
+LATHE_INLINE void amax_of_turned_rows(const PanelSpace& s, const ConstTensor& x, i64 top, i64 rows,
+                                      const EncodePlan& p) {
+  using B = typename L::Bits;
+  auto *amax = reinterpret_cast<u32*>(s.amax), *some = reinterpret_cast<u32*>(s.pre);
+  for (i64 i = 0; i < p.height; i += kLanes) B::broadcast(0).store(amax + i);
+  for (i64 left = 0; left < x.cols; left += kPanelCols) {
+    load_panel<L, X>(s.x, x, {0, top, left, rows, smaller(kPanelCols, x.cols - left)}, p);
+    amax_of_rows<L>(some, s.x, p.height, kPanelCols);
+    for (i64 i = 0; i < p.height; i += kLanes)
+      max(B::load(amax + i), B::load(some + i)).store(amax + i);
+  }
+}
+template <Lanes L, class X>
+LATHE_INLINE void amax_of_turned_columns(const PanelSpace& s, const ConstTensor& x, i64 left,
+                                         i64 cols, const EncodePlan& p) {
+  using B = typename L::Bits;
+  auto* amax = reinterpret_cast<u32*>(s.amax);
+  for (i64 c = 0; c < kPanelCols; c += kLanes) B::broadcast(0).store(amax + c);
+  for (i64 top = 0; top < x.rows; top += p.height) {
+    load_panel<L, X>(s.x, x, {0, top, left, smaller(p.height, x.rows - top), cols}, p);
+    for (i64 c = 0; c < kPanelCols; c += kLanes)
+      max(B::load(amax + c), amax_columns<L>(s.x + c, p.height)).store(amax + c);
+  }
+}
+
+/// The amaxes of the vectors that a band of panels holds whole, into s.amax; how many.
 template <Lanes L, class X>
 LATHE_INLINE i64 amax_of_band(const PanelSpace& s, const ConstTensor& x, i64 band,
                               const EncodePlan& p) {
-  using B = typename L::Bits;
-  const bool along_cols = p.along == Along::cols;
   auto* amax = reinterpret_cast<u32*>(s.amax);
-  for (i64 i = 0; i < kPanelCols; i += kLanes) B::broadcast(0).store(amax + i);
-  const i64 step = along_cols ? kPanelCols : p.height;
-  const i64 top = band * p.height, left = band * kPanelCols;
-  for (i64 k = 0; k < (along_cols ? x.cols : x.rows); k += step) {
-    const PanelAt at = along_cols ? PanelAt{0, top, k, smaller(p.height, x.rows - top),
-                                            smaller(kPanelCols, x.cols - k)}
-                                  : PanelAt{0, k, left, smaller(p.height, x.rows - k),
-                                            smaller(kPanelCols, x.cols - left)};
-    load_panel<L, X>(s.x, x, at, p);
-    if (along_cols) {
-      amax_of_rows<L>(reinterpret_cast<u32*>(s.pre), s.x, p.height, kPanelCols);
-      for (i64 i = 0; i < p.height; i += kLanes)
-        max(B::load(amax + i), B::load(reinterpret_cast<u32*>(s.pre) + i)).store(amax + i);
-    } else {
-      for (i64 c = 0; c < kPanelCols; c += kLanes)
-        max(B::load(amax + c), amax_columns<L>(s.x + c, at.rows)).store(amax + c);
-    }
+  const bool turned = p.encoding.hadamard != 0;
+  if (p.along == Along::cols) {
+    const i64 top = band * p.height, rows = smaller(p.height, x.rows - top);
+    if (turned)
+      amax_of_turned_rows<L, X>(s, x, top, rows, p);
+    else
+      amax_of_plain_rows<L, X>(amax, x, top, rows);
+    return rows;
   }
-  return along_cols ? smaller(p.height, x.rows - top) : smaller(kPanelCols, x.cols - left);
+  const i64 left = band * kPanelCols, cols = smaller(kPanelCols, x.cols - left);
+  if (turned)
+    amax_of_turned_columns<L, X>(s, x, left, cols, p);
+  else
+    amax_of_plain_columns<L, X>(amax, x, left, cols);
+  return cols;
 }
 
 template <Lanes L>

@@ -182,13 +182,36 @@ LATHE_INLINE typename L::Bits amax_columns(const float* x, i64 rows) {
   return max(m, n);
 }
 
-/// Of each block of `width` elements of the first `rows` rows, one after the other.
+/// From 2 N registers to N, on the way to lane i holding the largest of v[i].
+template <int N, Lanes L>
+LATHE_INLINE void fold_step(L* v) {
+#pragma GCC unroll 8
+  for (i64 i = 0; i < N; ++i) {
+    const L low = L::template low_lanes<N>(v[i], v[i + N]);
+    const L high = L::template high_lanes<N>(v[i], v[i + N]);
+    v[i] = L::from(max(bits(low), bits(high)));
+  }
+}
+
+/// Lane i: the largest, as integers, of the lanes of v[i].
+template <Lanes L>
+LATHE_INLINE typename L::Bits fold_sixteen(L (&v)[kLanes]) {
+  fold_step<8>(v), fold_step<4>(v), fold_step<2>(v), fold_step<1>(v);
+  return bits(v[0]);
+}
+
+/// Of each block of `width` elements of `rows` rows, one after the other; 16 | rows.
 template <Lanes L>
 LATHE_INLINE void amax_of_rows(u32* to, const float* x, i64 rows, i64 width) {
-  for (const float* end = x + rows * kPanelCols; x < end; x += width) {
-    auto m = L::Bits::broadcast(0);
-    for (i64 c = 0; c < width; c += kLanes) raise(m, L::load(x + c));
-    *to++ = m.hmax();
+  for (const float* end = x + rows * kPanelCols; x < end; x += kLanes * width, to += kLanes) {
+    L v[kLanes];
+#pragma GCC unroll 16
+    for (i64 i = 0; i < kLanes; ++i) {
+      auto m = L::Bits::broadcast(0);
+      for (i64 c = 0; c < width; c += kLanes) raise(m, L::load(x + i * width + c));
+      v[i] = L::from(m);
+    }
+    fold_sixteen(v).store(to);
   }
 }
 

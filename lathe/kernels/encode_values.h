@@ -67,10 +67,15 @@ LATHE_INLINE void scale_panel(const PanelSpace& s, const EncodePlan& p) {
   scale_blocks<L>(s, amax_of_blocks<L>(s.amax, s.x, p), p);
 }
 
+/// Turns `block` to the next block's scales: the lattice stays where it is unless it has a unit.
 template <Lanes L>
-LATHE_INLINE BlockOf<L> block_of(L pre, L unit, L post, const EncodePlan& p) {
-  return {pre, L::broadcast(p.lowest) * unit, L::broadcast(p.top) * unit,
-          L::broadcast(p.bottom) * unit, post};
+LATHE_INLINE void turn_to(BlockOf<L>& block, L pre, L unit, L post, bool shifts,
+                          const EncodePlan& p) {
+  block.pre = pre, block.post = post;
+  if (!shifts) return;
+  block.low = L::broadcast(p.lowest) * unit;
+  block.top = L::broadcast(p.top) * unit;
+  block.bottom = L::broadcast(p.bottom) * unit;
 }
 
 /// Codes (at.rows, at.cols) at `codes` from the panel s.x.
@@ -80,7 +85,9 @@ void round_panel(Code* codes, i64 stride, const PanelAt& at, const PanelSpace& s
   const Target<L> target(p);
   const float* x = s.x;
   const u32* words = s.words;
-  const auto one = [&](i64 r, i64 c, auto n, const BlockOf<L>& block) {
+  BlockOf<L> block{L::broadcast(1), L::broadcast(p.lowest), L::broadcast(p.top),
+                   L::broadcast(p.bottom), L::broadcast(1)};
+  const auto one = [&](i64 r, i64 c, auto n) {
     auto random = L::Bits::broadcast(0);
     if constexpr (T == numerics::Tie::stochastic)
       random = drawn<L>(words + r * kDrawWords, c / kLanes);
@@ -98,23 +105,22 @@ void round_panel(Code* codes, i64 stride, const PanelAt& at, const PanelSpace& s
     const i64 bottom = smaller(rows, top + high);
     if (b.columns) {
       for_lanes(cols, [&](i64 c, auto n) {
-        const BlockOf<L> block =
-            block_of(L::load(pre + c * pre_step), L::load(unit + c * unit_step),
-                     L::load(post + c * post_step), p);
-        for (i64 r = top; r < bottom; ++r) one(r, c, n, block);
+        turn_to(block, L::load(pre + c * pre_step), L::load(unit + c * unit_step),
+                L::load(post + c * post_step), unit_step != 0, p);
+        for (i64 r = top; r < bottom; ++r) one(r, c, n);
       });
       pre += kPanelCols * pre_step, unit += kPanelCols * unit_step, post += kPanelCols * post_step;
       continue;
     }
     for (i64 left = 0; left < kPanelCols; left += wide) {
-      const BlockOf<L> block =
-          block_of(L::broadcast(*pre), L::broadcast(*unit), L::broadcast(*post), p);
+      turn_to(block, L::broadcast(*pre), L::broadcast(*unit), L::broadcast(*post), unit_step != 0,
+              p);
       pre += pre_step, unit += unit_step, post += post_step;
       const i64 right = smaller(whole, left + wide);
       for (i64 r = top; r < bottom; ++r)
-        for (i64 c = left; c < right; c += kLanes) one(r, c, All{}, block);
+        for (i64 c = left; c < right; c += kLanes) one(r, c, All{});
       if (whole < cols && whole >= left && whole < left + wide)
-        for (i64 r = top; r < bottom; ++r) one(r, whole, cols - whole, block);
+        for (i64 r = top; r < bottom; ++r) one(r, whole, cols - whole);
     }
   }
 }

@@ -23,6 +23,8 @@
 //   bits(a), from(b)              the bits of a float, and back
 //   number(b)                     b as a number; below 2^24
 //   exchange<N>(a)                lane i is lane i ^ N of a; N = 1, 2, 4, 8
+//   low_lanes<N>(a, b)            lanes without bit N: of a in their places, of b in those with it
+//   high_lanes<N>(a, b)           lanes with bit N: of a in the places without it, of b in theirs
 //   store_upper(p), (p, n)        to bf16, the lower halves cut off
 // n may be All{} wherever it may be a number: then it is 16, known when compiling.
 //
@@ -322,6 +324,14 @@ struct Plain {
   template <int N>
   static Plain exchange(const Plain& a) {
     return each([&](i64 i) { return a.v[i ^ N]; });
+  }
+  template <int N>
+  static Plain low_lanes(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return (i & N) != 0 ? b.v[i ^ N] : a.v[i]; });
+  }
+  template <int N>
+  static Plain high_lanes(const Plain& a, const Plain& b) {
+    return each([&](i64 i) { return (i & N) != 0 ? b.v[i] : a.v[i ^ N]; });
   }
   void store_upper(bf16* p, i64 n = kLanes) const
     requires kSingle

@@ -78,6 +78,12 @@ TEST(Lanes, ChangePlacesAndLoseTheirLowerHalves) {
     EXPECT_EQ(Plain<float>::exchange<1>(x).v[i], static_cast<float>(i ^ 1));
     EXPECT_EQ(Plain<float>::exchange<8>(x).v[i], static_cast<float>(i ^ 8));
   }
+  const auto y = x + Plain<float>::broadcast(100);
+  for (i64 i = 0; i < kLanes; ++i) {
+    const bool set = (i & 4) != 0;
+    EXPECT_EQ(Plain<float>::low_lanes<4>(x, y).v[i], static_cast<float>(set ? 100 + (i ^ 4) : i));
+    EXPECT_EQ(Plain<float>::high_lanes<4>(x, y).v[i], static_cast<float>(set ? 100 + i : i ^ 4));
+  }
   bf16 to[kLanes] = {};
   Plain<float>::from(PlainBits::broadcast(0x3f80ffff)).store_upper(to, 3);
   EXPECT_EQ(to[2].bits, 0x3f80);

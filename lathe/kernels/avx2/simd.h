@@ -256,6 +256,18 @@ struct F16 {
       return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
     if constexpr (N == 8) return {x.b, x.a};
   }
+  template <int N>
+  LATHE_INLINE static F16 low_lanes(F16 x, F16 y) {
+    if constexpr (N == 8) return {x.a, y.a};
+    const F16 other = exchange < N == 8 ? 1 : N > (y);
+    return {_mm256_blend_ps(x.a, other.a, kWithBit<N>), _mm256_blend_ps(x.b, other.b, kWithBit<N>)};
+  }
+  template <int N>
+  LATHE_INLINE static F16 high_lanes(F16 x, F16 y) {
+    if constexpr (N == 8) return {x.b, y.b};
+    const F16 other = exchange < N == 8 ? 1 : N > (x);
+    return {_mm256_blend_ps(other.a, y.a, kWithBit<N>), _mm256_blend_ps(other.b, y.b, kWithBit<N>)};
+  }
   LATHE_INLINE void store_upper(bf16* p, All = {}) const {
     const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(a), 16);
     const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(b), 16);
@@ -269,6 +281,10 @@ struct F16 {
   }
 
  private:
+  template <int N>
+  static constexpr int kWithBit = N == 1   ? 0xaa
+                                  : N == 2 ? 0xcc
+                                           : 0xf0;  // of eight lanes
   LATHE_INLINE static __m256 widen(__m128i h) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
   }

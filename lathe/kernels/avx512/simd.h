@@ -163,6 +163,20 @@ struct F16 {
     if constexpr (N == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
     if constexpr (N == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
   }
+  template <int N>
+  LATHE_INLINE static F16 low_lanes(F16 a, F16 b) {
+    if constexpr (N == 1) return {_mm512_mask_permute_ps(a.v, 0xaaaa, b.v, 0xb1)};
+    if constexpr (N == 2) return {_mm512_mask_permute_ps(a.v, 0xcccc, b.v, 0x4e)};
+    if constexpr (N == 4) return {_mm512_mask_shuffle_f32x4(a.v, 0xf0f0, b.v, b.v, 0xb1)};
+    if constexpr (N == 8) return {_mm512_shuffle_f32x4(a.v, b.v, 0x44)};
+  }
+  template <int N>
+  LATHE_INLINE static F16 high_lanes(F16 a, F16 b) {
+    if constexpr (N == 1) return {_mm512_mask_permute_ps(b.v, 0x5555, a.v, 0xb1)};
+    if constexpr (N == 2) return {_mm512_mask_permute_ps(b.v, 0x3333, a.v, 0x4e)};
+    if constexpr (N == 4) return {_mm512_mask_shuffle_f32x4(b.v, 0x0f0f, a.v, a.v, 0xb1)};
+    if constexpr (N == 8) return {_mm512_shuffle_f32x4(a.v, b.v, 0xee)};
+  }
   LATHE_INLINE void store_upper(bf16* p, All = {}) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), upper());
   }
