@@ -4,9 +4,13 @@
 // group laid out as the back end's inner loop reads it. Then c is computed in blocks, each by one
 // worker, which holds the block's sums in its own scratch while it walks down the summed dimension.
 //
-// What does not fit into the scratch is taken in slabs of c's columns and rows, and in chunks of
+// What does not fit into the scratch is taken in slabs of c's columns and rows, and in stretches of
 // the summed dimension, between which sums wait in c itself, or in f32 beside it. None of this
 // changes a bit: a sum is one chain (gemm.h) from its first element to its last.
+//
+// With scales beside the elements, a stretch holds whole chunks, and a block takes a chunk in one
+// go: its sums, from zero, are scaled and added to those of the chunks before. Where there is but
+// one chunk, sums go on as if there were no scales, and are scaled and added to c at the end.
 //
 // For at most kFewRows rows (a token being decoded) the second operand is not worth a trip through
 // memory: each block packs its own part just before it is used.
@@ -18,17 +22,19 @@
 //   kDepth                           elements of the sum a block takes in one go; multiple of 32
 //   kPanel                           vectors of b that are used together
 //   pack_a, pack_b(out, from, stride, along)   pack one group of a strip: kLanes x 32 elements
-//   block(block, source, scratch)    computes one block
+//   block(block, a, b, scratch)      computes one block
 
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/gemm.h"
+#include "lathe/kernels/gemm_scales.h"
 #include "lathe/kernels/gemm_window.h"
 
 namespace lathe::kernels {
 
 inline constexpr i64 kFewRows = 8;
-inline constexpr i64 kGroup = 32;  // of the summed dimension, as gemm.h orders bf16 sums
+inline constexpr i64 kGroup = 32;      // of the summed dimension, as gemm.h orders bf16 sums
+inline constexpr i64 kLongest = 4096;  // elements of a sum that always fit into the scratch
 
 LATHE_INLINE i64 least(i64 a, i64 b) { return a < b ? a : b; }
 LATHE_INLINE i64 most(i64 a, i64 b) { return a > b ? a : b; }
@@ -41,8 +47,26 @@ struct Block {
   const std::byte* b;  // first strip of its columns; null: to be packed from the operand
   i64 strip_bytes;     // from one strip to the next
   i64 rows, cols, depth;
-  i64 first_col, first_k;  // place in the operand b
+  i64 first_row, first_col, first_k;  // place in the operands
+  i64 chunk;  // elements after which sums are scaled; 0: not before the end, if at all
   Window window;
+};
+
+/// One pass over the tiles of a block: all its sums, a step further.
+struct Pass {
+  i64 begin, depth;
+  bool first, last;
+  bool chunk;   // it takes one: its sums are scaled and added to what is in the tiles
+  bool at_end;  // what is in the tiles is then scaled and added to window.onto
+
+  LATHE_INLINE Pass(const Block& k, i64 from, i64 step)
+      : begin(from),
+        depth(least(step, k.depth - from)),
+        first(from == 0),
+        last(from + depth == k.depth),
+        chunk(k.chunk > 0),
+        at_end(last && k.window.scaled_at_end) {}
+  LATHE_INLINE bool scales() const { return chunk || at_end; }
 };
 
 /// Packs one group of a strip: vectors [outer, outer + kLanes), elements [k, k + 32) of x; what
@@ -91,7 +115,21 @@ struct Slab {
   i64 strip_bytes;
 };
 
-/// Sizes of slabs and chunks for a product of M x N x K.
+/// How scales beside the elements cut the sums of a product.
+struct Chunks {
+  i64 depth = 0;       // of a chunk; 0: there are no scales, or the whole sum is one chunk
+  bool whole = false;  // it is
+
+  LATHE_INLINE Chunks(const Operand& a, const Operand& b) {
+    const i64 chunk = chunk_of_scales(a, b);
+    whole = chunk == a.summed();
+    if (!whole) depth = chunk;
+  }
+  /// The most elements, of at most `most`, that are whole chunks.
+  LATHE_INLINE i64 fit(i64 most) const { return depth > 0 ? most / depth * depth : most; }
+};
+
+/// Sizes of slabs and stretches for a product of M x N x K.
 struct Cut {
   i64 rows, cols, depth, partial_bytes;
 };
@@ -133,7 +171,8 @@ void pack_slab(Queue& q, const Slab& s, const Operand& a, const Operand& b, bool
 
 /// Computes the window w of c from a packed slab.
 template <class P>
-void multiply_slab(Queue& q, const Slab& s, const Operand& b, const Window& w, i64 block_cols) {
+void multiply_slab(Queue& q, const Slab& s, const Operand& a, const Operand& b, i64 chunk,
+                   const Window& w, i64 block_cols) {
   const i64 across = pieces_of(s.cols, block_cols);
   for_pieces(q, pieces_of(s.rows, P::kRows) * across, [&](i64 piece, int worker) {
     const i64 row = piece / across * P::kRows, col = piece % across * block_cols;
@@ -144,10 +183,12 @@ void multiply_slab(Queue& q, const Slab& s, const Operand& b, const Window& w, i
     k.rows = least(P::kRows, s.rows - row);
     k.cols = least(block_cols, s.cols - col);
     k.depth = s.depth;
+    k.first_row = s.row + row;
     k.first_col = s.col + col;
     k.first_k = s.k;
+    k.chunk = chunk;
     k.window = w.part(row, k.rows, col, k.cols);
-    P::block(k, b, q.scratch(worker));
+    P::block(k, a, b, q.scratch(worker));
   });
 }
 
@@ -158,28 +199,29 @@ LATHE_INLINE i64 vector_bytes(i64 depth) {
 }
 
 /// Elements of a sum that are packed at once. All of them, where there is room for all vectors; or
-/// if sums may wait in c, as many as leave that room, as long as that is not too few; else 4096,
-/// which leaves room for 1024 vectors of the widest packing on either side.
+/// if sums may wait in c, as many as leave that room, as long as that is not too few; else
+/// kLongest, which leaves room for 1024 vectors of the widest packing on either side.
 template <class P>
-LATHE_INLINE i64 chunk_depth(const Tensor& c, i64 depth, i64 room) {
-  const i64 vectors = round_up(c.rows, P::kLanes) + round_up(c.cols, P::kLanes);
+LATHE_INLINE i64 stretch_depth(const Window& w, i64 depth, const Chunks& chunks, i64 room) {
+  const i64 vectors = round_up(w.to.rows, P::kLanes) + round_up(w.to.cols, P::kLanes);
   const i64 fitting = room / vectors / vector_bytes<P>(kGroup) * kGroup;
   if (fitting >= depth) return depth;
-  if (c.type != DType::f32 || fitting < 1024) return least(depth, 4096);
-  return round_up(pieces_of(depth, pieces_of(depth, fitting)), kGroup);
+  const i64 whole = chunks.fit(fitting);
+  if (!w.can_wait() || whole < 1024) return least(depth, chunks.fit(kLongest));
+  return round_up(pieces_of(depth, pieces_of(depth, whole)), most(kGroup, chunks.depth));
 }
 
 /// How much of the product is taken at once: all of it, if its operands fit.
 template <class P>
-LATHE_INLINE Cut cut(const Tensor& c, i64 depth) {
+LATHE_INLINE Cut cut(const Window& w, i64 depth, const Chunks& chunks) {
   Cut t{};
   i64 room = Queue::kSharedScratch;
-  t.depth = chunk_depth<P>(c, depth, room);
-  const bool beside = t.depth < depth && c.type != DType::f32;
+  t.depth = stretch_depth<P>(w, depth, chunks, room);
+  const bool beside = t.depth < depth && !w.can_wait();
   if (beside) room -= t.partial_bytes = i64{8} << 20;
   const i64 bytes = vector_bytes<P>(t.depth), most_vectors = room / bytes;
-  t.cols = round_up(c.cols, P::kLanes);
-  t.rows = round_up(c.rows, P::kLanes);
+  t.cols = round_up(w.to.cols, P::kLanes);
+  t.rows = round_up(w.to.rows, P::kLanes);
   if (t.rows + t.cols > most_vectors) {
     t.cols = least(t.cols, most(1, most_vectors / 2 / P::kCols) * P::kCols);
     t.rows = least(t.rows, most(1, (most_vectors - t.cols) / P::kRows) * P::kRows);
@@ -193,24 +235,25 @@ template <class P>
 void blocked_product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
                      const Epilogue& e) {
   const i64 depth_of_all = a.summed();
-  const Cut t = cut<P>(c, depth_of_all);
-  const i64 strip_bytes = pieces_of(t.depth, kGroup) * P::kGroupBytes;
+  const Chunks chunks(a, b);
+  const Window whole = window(c, e, chunks.whole);
+  const Cut t = cut<P>(whole, depth_of_all, chunks);
   Slab s{};
-  s.strip_bytes = strip_bytes;
+  s.strip_bytes = pieces_of(t.depth, kGroup) * P::kGroupBytes;
   s.b = q.shared() + t.partial_bytes;
-  s.a = s.b + t.cols / P::kLanes * strip_bytes;
+  s.a = s.b + t.cols / P::kLanes * s.strip_bytes;
   for (s.col = 0; s.col < c.cols; s.col += t.cols) {
     s.cols = least(t.cols, c.cols - s.col);
     bool b_is_there = false;
     for (s.row = 0; s.row < c.rows; s.row += t.rows) {
       s.rows = least(t.rows, c.rows - s.row);
-      const Window whole = window(c, e).part(s.row, s.rows, s.col, s.cols);
+      const Window part = whole.part(s.row, s.rows, s.col, s.cols);
       for (s.k = 0; s.k < depth_of_all; s.k += t.depth) {
         s.depth = least(t.depth, depth_of_all - s.k);
         pack_slab<P>(q, s, a, b, b_is_there);
         b_is_there = t.depth >= depth_of_all;
         const bool first = s.k == 0, last = s.k + s.depth == depth_of_all;
-        multiply_slab<P>(q, s, b, whole.chunk(first, last, q.shared()), P::kCols);
+        multiply_slab<P>(q, s, a, b, chunks.depth, part.stretch(first, last, q.shared()), P::kCols);
       }
     }
   }
@@ -220,35 +263,34 @@ void blocked_product(Queue& q, const Tensor& c, const Operand& a, const Operand&
 template <class P>
 void few_rows_product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
                       const Epilogue& e) {
+  constexpr i64 kHalf = Queue::kSharedScratch / 2;
   const i64 depth_of_all = a.summed();
-  const i64 partial_bytes = c.type == DType::f32 ? 0 : round_up(c.rows * c.cols * 4, 4096);
+  const Chunks chunks(a, b);
+  const Window whole = window(c, e, chunks.whole);
   // Sums of a very wide c cannot all wait beside it: then its columns go in parts.
-  if (partial_bytes > Queue::kSharedScratch / 2) {
-    const i64 half = round_up(c.cols / 2, P::kPanel);
-    for (i64 col = 0; col < c.cols; col += half) {
-      const i64 cols = least(half, c.cols - col);
-      Operand part = b;
-      part.data =
-          b.along == Along::cols ? b.data.slice_rows(col, cols) : b.data.slice_cols(col, cols);
-      Epilogue f = e;
-      if (!e.bias.empty()) f.bias = e.bias.slice_cols(col, cols);
-      few_rows_product<P>(q, c.slice_cols(col, cols), a, part, f);
-    }
-    return;
-  }
-  const i64 most_depth = (Queue::kSharedScratch / 2) / P::kGroupBytes * kGroup / 2;
+  const i64 most_cols = whole.can_wait() ? c.cols : kHalf / 4 / c.rows / P::kPanel * P::kPanel;
+  const i64 partial_bytes =
+      whole.can_wait() ? 0 : round_up(c.rows * least(c.cols, most_cols) * 4, 4096);
+  const i64 most_depth = chunks.fit(kHalf / P::kGroupBytes * kGroup / 2);
   Slab s{};
   s.a = q.shared() + partial_bytes;
   s.rows = c.rows;
-  s.cols = c.cols;
-  const Window whole = window(c, e);
-  for (s.k = 0; s.k < depth_of_all; s.k += most_depth) {
-    s.depth = least(most_depth, depth_of_all - s.k);
-    s.strip_bytes = pieces_of(s.depth, kGroup) * P::kGroupBytes;
-    pack_slab<P>(q, s, a, b, true);
-    const bool first = s.k == 0, last = s.k + s.depth == depth_of_all;
-    multiply_slab<P>(q, s, b, whole.chunk(first, last, q.shared()), P::kPanel);
+  for (s.col = 0; s.col < c.cols; s.col += most_cols) {
+    s.cols = least(most_cols, c.cols - s.col);
+    const Window part = whole.part(0, s.rows, s.col, s.cols);
+    for (s.k = 0; s.k < depth_of_all; s.k += most_depth) {
+      s.depth = least(most_depth, depth_of_all - s.k);
+      s.strip_bytes = pieces_of(s.depth, kGroup) * P::kGroupBytes;
+      pack_slab<P>(q, s, a, b, true);
+      const bool first = s.k == 0, last = s.k + s.depth == depth_of_all;
+      multiply_slab<P>(q, s, a, b, chunks.depth, part.stretch(first, last, q.shared()), P::kPanel);
+    }
   }
+}
+
+/// Whether each chunk of scaled sums fits into the scratch. All that a recipe can ask for do.
+LATHE_INLINE bool chunks_fit(const Operand& a, const Operand& b) {
+  return Chunks(a, b).depth <= kLongest;
 }
 
 template <class P>

@@ -2,18 +2,21 @@
 // Blocks of c by outer products in vector registers: a column of a times a row of b, element by
 // element of the sum, so that each sum is one chain in the order of gemm.h.
 //
-// P adds to what gemm_blocked.h asks for:
+// A packing P, from which OuterProduct makes what gemm_blocked.h asks for, has its constants and
 //   V                vectors of kLanes floats; Step::apply(acc, a, b) takes one packed unit of 4
 //                    bytes a lane further
 //   kPaired          bf16: units go alternately to two chains (even and odd elements), which are
 //                    folded into the sum at the end of each group
 //   kGroupUnits      units of a group
 //   kTileRows        rows of c whose sums a register tile holds; divides kLanes
+//   pack(out, from, stride, along)   packs either operand
 //
-// Tiles of c are kTileRows x kPanel (three vectors wide). Three strips of b, kDepth deep, stay in
-// the first cache while all rows of the block pass by.
+// Tiles of c are kTileRows x kPanel (three vectors wide). Three strips of b, kDepth deep (a chunk,
+// where sums are scaled after each), stay in the first cache while all rows of the block pass by.
 
 #include "lathe/kernels/gemm_blocked.h"
+#include "lathe/kernels/gemm_scales.h"
+#include "lathe/kernels/gemm_window.h"
 
 namespace lathe::kernels {
 
@@ -111,37 +114,93 @@ void extend(float* tile, const float* a, const float* b, i64 b_strip, i64 depth,
   extend_tile<P, 1, 1>(tile, a, b, b_strip, depth);
 }
 
-/// The block's tiles of c lie in the scratch, panel by panel, rows following one another, with room
-/// behind them for one panel of b, kDepth deep.
+/// What a worker holds beside the block's tiles.
 template <class P>
-void outer_block(const Block& k, const Operand& b, std::byte* scratch) {
-  constexpr i64 kWide = P::kPanel, kTile = P::kTileRows * kWide;
-  auto* tiles = reinterpret_cast<float*>(scratch);
+struct OuterScratch {
+  static constexpr i64 kTile = P::kTileRows * P::kPanel;
+  alignas(64) float spare[kTile];  // what is not in the tile: a chunk's sum, or the end's
+  alignas(64) float row_scales[P::kRows], col_scales[P::kCols];
+};
+
+/// A tile of c in one pass.
+template <class P>
+LATHE_INLINE void step_tile(float* tile, OuterScratch<P>& at, const Block& k, const Pass& t,
+                            i64 row, i64 col, const std::byte* y, i64 y_strip) {
+  using V = typename P::V;
+  constexpr i64 kWide = P::kPanel, kTile = OuterScratch<P>::kTile;
+  const i64 rows = least(P::kTileRows, k.rows - row), cols = least(kWide, k.cols - col);
+  const Window& w = k.window;
+  if (t.first) start_tile<V>(tile, kWide, P::kTileRows, w.from, row, rows, col, cols);
+  if (t.chunk) zero_tile<V>(at.spare, kTile);
+  float* const sums = t.chunk ? at.spare : tile;
+  const std::byte* x = k.a + row / P::kLanes * k.strip_bytes + t.begin / kGroup * P::kGroupBytes;
+  extend<P>(sums, reinterpret_cast<const float*>(x) + row % P::kLanes,
+            reinterpret_cast<const float*>(y), y_strip / 4, t.depth, rows,
+            pieces_of(cols, P::kLanes));
+  float* const total = t.at_end ? at.spare : tile;
+  if (t.at_end) start_tile<V>(total, kWide, P::kTileRows, w.onto, row, rows, col, cols);
+  if (t.scales()) add_scaled<V>(total, sums, rows, kWide, at.row_scales + row, at.col_scales + col);
+  if (t.last) finish_tile<V>(w, row, rows, col, cols, total, kWide);
+}
+
+/// The block's tiles of c lie in the scratch, panel by panel, rows following one another, with room
+/// behind them for one panel of b, one step deep.
+template <class P>
+void outer_block(const Block& k, const Operand& a, const Operand& b, std::byte* scratch) {
+  constexpr i64 kWide = P::kPanel, kTile = OuterScratch<P>::kTile;
+  auto& at = *reinterpret_cast<OuterScratch<P>*>(scratch);
+  auto* const tiles = reinterpret_cast<float*>(scratch + sizeof at);
   const i64 down = pieces_of(k.rows, P::kTileRows), across = pieces_of(k.cols, kWide);
-  std::byte* const packed = scratch + round_up(down * across * kTile * 4, 64);
-  for (i64 depth = 0; depth < k.depth; depth += P::kDepth) {
-    const i64 deep = least(P::kDepth, k.depth - depth), skip = depth / kGroup * P::kGroupBytes;
+  auto* const packed =
+      reinterpret_cast<std::byte*>(tiles) + round_up(down * across * kTile * 4, 64);
+  const i64 step = k.chunk > 0 ? k.chunk : P::kDepth;
+  for (i64 begin = 0; begin < k.depth; begin += step) {
+    const Pass t(k, begin, step);
+    if (t.scales()) {
+      expand_scales(at.row_scales, P::kRows, a, k.first_row, k.rows, k.first_k + begin);
+      expand_scales(at.col_scales, P::kCols, b, k.first_col, k.cols, k.first_k + begin);
+    }
     for (i64 j = 0; j < across; ++j) {
-      const i64 col = j * kWide, cols = least(kWide, k.cols - col);
-      const i64 strips = pieces_of(cols, P::kLanes);
-      const std::byte* y = k.b ? k.b + col / P::kLanes * k.strip_bytes + skip : packed;
-      const i64 y_strip = k.b ? k.strip_bytes : P::kDepth / kGroup * P::kGroupBytes;
-      if (!k.b)
-        pack_strips<P, false>(packed, y_strip, strips, b, k.first_col + col, k.first_k + depth,
-                              deep);
-      for (i64 i = 0; i < down; ++i) {
-        const i64 row = i * P::kTileRows, rows = least(P::kTileRows, k.rows - row);
-        float* tile = tiles + (j * down + i) * kTile;
-        if (depth == 0)
-          start_tile<typename P::V>(tile, kWide, P::kTileRows, k.window, row, rows, col, cols);
-        const std::byte* x = k.a + row / P::kLanes * k.strip_bytes + skip;
-        extend<P>(tile, reinterpret_cast<const float*>(x) + row % P::kLanes,
-                  reinterpret_cast<const float*>(y), y_strip / 4, deep, rows, strips);
-        if (depth + deep == k.depth)
-          finish_tile<typename P::V>(k.window, row, rows, col, cols, tile, kWide);
+      const i64 col = j * kWide, strips = pieces_of(least(kWide, k.cols - col), P::kLanes);
+      const std::byte* y = packed;
+      i64 y_strip = pieces_of(step, kGroup) * P::kGroupBytes;
+      if (k.b) {
+        y = k.b + col / P::kLanes * k.strip_bytes + begin / kGroup * P::kGroupBytes;
+        y_strip = k.strip_bytes;
+      } else {
+        pack_strips<P, false>(packed, y_strip, strips, b, k.first_col + col, k.first_k + begin,
+                              t.depth);
       }
+      for (i64 i = 0; i < down; ++i)
+        step_tile<P>(tiles + (j * down + i) * kTile, at, k, t, i * P::kTileRows, col, y, y_strip);
     }
   }
+}
+
+/// A back end (gemm_blocked.h) of outer products in the packing P.
+template <class P>
+struct OuterProduct : P {
+  using T = typename P::Element;
+  LATHE_INLINE static void pack_a(std::byte* out, const T* x, i64 stride, Along along) {
+    P::pack(out, x, stride, along);
+  }
+  LATHE_INLINE static void pack_b(std::byte* out, const T* x, i64 stride, Along along) {
+    P::pack(out, x, stride, along);
+  }
+  static void block(const Block& k, const Operand& a, const Operand& b, std::byte* scratch) {
+    outer_block<OuterProduct>(k, a, b, scratch);
+  }
+};
+
+/// Operands stored as f32 in the packing F32, as bf16 in Bf16; all else is left to `otherwise`.
+template <class F32, class Bf16>
+LATHE_INLINE void outer_product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
+                                const Epilogue& e, decltype(GemmKernels::product) otherwise) {
+  if (chunks_fit(a, b)) {
+    if (a.data.type == DType::f32) return product_by<OuterProduct<F32>>(q, c, a, b, e);
+    if (a.data.type == DType::bf16) return product_by<OuterProduct<Bf16>>(q, c, a, b, e);
+  }
+  otherwise(q, c, a, b, e);
 }
 
 }  // namespace lathe::kernels

@@ -13,32 +13,42 @@ struct Window {
   ConstTensor from;  // empty: zero
   Tensor to;
   ConstTensor bias;  // (1, cols); empty: none
+  // Scales that differ nowhere along the sum: all of a sum is scaled at its end and added to onto.
+  bool scaled_at_end = false;
+  ConstTensor onto;  // empty: zero
 
   LATHE_INLINE Window part(i64 row, i64 rows, i64 col, i64 cols) const {
-    Window w;
+    Window w = *this;
     if (!from.empty()) w.from = from.slice_rows(row, rows).slice_cols(col, cols);
     w.to = to.slice_rows(row, rows).slice_cols(col, cols);
     if (!bias.empty()) w.bias = bias.slice_cols(col, cols);
+    if (!onto.empty()) w.onto = onto.slice_rows(row, rows).slice_cols(col, cols);
     return w;
   }
 
-  /// The same when only a chunk of each sum is taken: between the first and the last chunk, sums
-  /// wait in `to` if that is f32, else in `beside`.
-  LATHE_INLINE Window chunk(bool first, bool last, std::byte* beside) const {
+  /// Whether sums may wait in c between parts of the summed dimension.
+  LATHE_INLINE bool can_wait() const { return to.type == DType::f32 && onto.empty(); }
+
+  /// The same when only a part of each sum is taken: between the first and the last part, sums wait
+  /// in `to` if they can, else in `beside`.
+  LATHE_INLINE Window stretch(bool first, bool last, std::byte* beside) const {
     Tensor waiting = to;
-    if (to.type != DType::f32) waiting = {beside, DType::f32, to.rows, to.cols, to.cols};
+    if (!can_wait()) waiting = {beside, DType::f32, to.rows, to.cols, to.cols};
     Window w = *this;
     if (!first) w.from = waiting;
     if (!last) {
       w.to = waiting;
-      w.bias = {};
+      w.bias = w.onto = {};
+      w.scaled_at_end = false;
     }
     return w;
   }
 };
 
-LATHE_INLINE Window window(const Tensor& c, const Epilogue& e) {
-  return {e.add ? ConstTensor(c) : ConstTensor{}, c, e.bias};
+LATHE_INLINE Window window(const Tensor& c, const Epilogue& e, bool scaled_at_end) {
+  const ConstTensor start = e.add ? ConstTensor(c) : ConstTensor{};
+  if (scaled_at_end) return {{}, c, e.bias, true, start};
+  return {start, c, e.bias, false, {}};
 }
 
 template <class T>
@@ -91,22 +101,26 @@ LATHE_INLINE void store_row(T* to, const float* tile, const float* bias, i64 col
   for (; i < cols; ++i) write_float(to + i, bias ? tile[i] + bias[i] : tile[i]);
 }
 
-/// tile (rows, cols), its rows `stride` apart and `stride` a multiple of V::kLanes, = what sums
-/// start from at (row, col) of the window. Elements of the tile past the window's edge are zero.
 template <class V>
-LATHE_INLINE void start_tile(float* tile, i64 stride, i64 tile_rows, const Window& w, i64 row,
-                             i64 rows, i64 col, i64 cols) {
-  const bool zero = w.from.empty();
-  if (zero || rows < tile_rows || cols < stride)
-    for (i64 i = 0; i < tile_rows * stride; i += V::kLanes) V::store(tile + i, V::zero());
+LATHE_INLINE void zero_tile(float* tile, i64 size) {
+  for (i64 i = 0; i < size; i += V::kLanes) V::store(tile + i, V::zero());
+}
+
+/// tile (rows, cols), its rows `stride` apart and `stride` a multiple of V::kLanes, = `from` at
+/// (row, col), or zero where `from` is empty. Elements of the tile past the edge are zero.
+template <class V>
+LATHE_INLINE void start_tile(float* tile, i64 stride, i64 tile_rows, const ConstTensor& from,
+                             i64 row, i64 rows, i64 col, i64 cols) {
+  const bool zero = from.empty();
+  if (zero || rows < tile_rows || cols < stride) zero_tile<V>(tile, tile_rows * stride);
   if (zero) return;
   for (i64 r = 0; r < rows; ++r) {
-    if (w.from.type == DType::f32)
-      load_row<V>(tile + r * stride, w.from.row<float>(row + r) + col, cols);
-    else if (w.from.type == DType::bf16)
-      load_row<V>(tile + r * stride, w.from.row<bf16>(row + r) + col, cols);
+    if (from.type == DType::f32)
+      load_row<V>(tile + r * stride, from.row<float>(row + r) + col, cols);
+    else if (from.type == DType::bf16)
+      load_row<V>(tile + r * stride, from.row<bf16>(row + r) + col, cols);
     else
-      load_row<V>(tile + r * stride, w.from.row<double>(row + r) + col, cols);
+      load_row<V>(tile + r * stride, from.row<double>(row + r) + col, cols);
   }
 }
 

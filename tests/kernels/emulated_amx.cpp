@@ -6,7 +6,6 @@
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/gemm_blocked.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/numerics/format.h"
 #include "tests/kernels/emulated_tiles.h"
 
 namespace lathe::kernels {
@@ -15,7 +14,7 @@ namespace {
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  if (a.format != numerics::Format::bf16 || c.rows <= kFewRows)
+  if (a.data.type != DType::bf16 || c.rows <= kFewRows || !chunks_fit(a, b))
     return avx512bf16().gemm.product(q, c, a, b, e);
   blocked_product<TileProduct<EmulatedTiles>>(q, c, a, b, e);
 }

@@ -4,72 +4,18 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "lathe/base/cpu.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
-#include "lathe/kernels/kernels.h"
-#include "tests/kernels/emulated_amx.h"
 #include "tests/kernels/product_case.h"
 
 namespace lathe::kernels {
 
 namespace {
-
-struct Entry {
-  std::string name;
-  Product product;
-};
-
-/// Every table that this machine runs, and AMX's product over tiles in plain C++.
-std::vector<Entry> entries() {
-  std::vector<Entry> all;
-  for (const Candidate& c : candidates())
-    if (c.why_not.empty()) all.push_back({std::string(c.table->name), c.table->gemm.product});
-  if (why_not(Isa::avx512bf16).empty()) all.push_back({"emulated_amx", emulated_amx_product()});
-  return all;
-}
-
-/// Normal draws, repeated after a prime number so that no two rows of a matrix are alike.
-double normal(u64 what, u64 i) {
-  static const std::vector<double> draws = [] {
-    std::vector<double> d(10007);
-    for (u64 n = 0; n < d.size(); ++n) d[n] = Rng{7}.normal(n);
-    return d;
-  }();
-  return draws[(i + what * 2503) % draws.size()];
-}
-
-/// Runs a case and compares every `step`-th element, and all that lies between c's rows.
-void expect_pinned_order(const Entry& entry, const Case& t, i64 step = 1) {
-  Problem p(t, normal);
-  // f64 sums may end in a shorter type: one rounding, which get/set would do in two for bf16.
-  Matrix want = p.c;
-  for (i64 i = 0; i < t.s.m * t.s.n; i += step) {
-    const i64 m = i / t.s.n, n = i % t.s.n;
-    want.set(m, n, p.expected(m, n));
-  }
-  Queue q(2);
-  p.run(entry.product, q);
-  i64 wrong = 0;
-  for (i64 i = 0; i < t.s.m * t.s.n; i += step)
-    wrong += p.c.get(i / t.s.n, i % t.s.n) != want.get(i / t.s.n, i % t.s.n);
-  EXPECT_EQ(wrong, 0) << entry.name << " M " << t.s.m << " N " << t.s.n << " K " << t.s.k
-                      << " format " << static_cast<int>(t.format) << " along "
-                      << static_cast<int>(t.along_a) << static_cast<int>(t.along_b) << " c "
-                      << static_cast<int>(t.c_type) << " add " << t.add << " bias " << t.bias
-                      << " gap " << t.gap;
-  for (i64 r = 0; r + 1 < t.s.m; ++r) {
-    const std::byte* gap = p.c.bytes.data() + (r * p.c.stride + t.s.n) * size_of(t.c_type);
-    for (i64 i = 0; i < t.gap * size_of(t.c_type); ++i) ASSERT_EQ(gap[i], std::byte{0x5a});
-  }
-}
 
 class EachTable : public testing::TestWithParam<Entry> {};
 

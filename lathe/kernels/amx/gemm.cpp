@@ -14,7 +14,8 @@ decltype(GemmKernels::product) inherited = nullptr;
 /// Sixteen rows share a tile: fewer are better served by vectors.
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  if (a.format != numerics::Format::bf16 || c.rows <= kFewRows) return inherited(q, c, a, b, e);
+  if (a.data.type != DType::bf16 || c.rows <= kFewRows || !chunks_fit(a, b))
+    return inherited(q, c, a, b, e);
   blocked_product<TileProduct<HardwareTiles>>(q, c, a, b, e);
 }
 

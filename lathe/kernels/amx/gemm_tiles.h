@@ -13,6 +13,8 @@
 
 #include "lathe/kernels/avx512/gemm_simd.h"
 #include "lathe/kernels/gemm_blocked.h"
+#include "lathe/kernels/gemm_scales.h"
+#include "lathe/kernels/gemm_window.h"
 
 namespace lathe::kernels {
 
@@ -95,47 +97,69 @@ struct TileProduct {
     _mm_prefetch(p + 64, _MM_HINT_T1);
   }
 
+  /// What a worker holds beside the block's tiles.
+  struct Scratch {
+    alignas(
+        64) float spare[2 * kTileFloats];  // what is not in the tiles: a chunk's sums, the end's
+    alignas(64) float row_scales[kRows], col_scales[kCols];
+  };
+
   /// The block's tiles of c lie in the scratch, 1 KB each, pair of tile rows by pair of tile rows.
-  static void block(const Block& k, const Operand& /*b*/, std::byte* scratch) {
+  static void block(const Block& k, const Operand& a, const Operand& b, std::byte* scratch) {
     Tiles tiles;
-    auto* sums = reinterpret_cast<float*>(scratch);
-    for (i64 depth = 0; depth < k.depth; depth += kDepth)
+    auto& at = *reinterpret_cast<Scratch*>(scratch);
+    auto* sums = reinterpret_cast<float*>(scratch + sizeof at);
+    const i64 step = k.chunk > 0 ? k.chunk : kDepth;
+    for (i64 begin = 0; begin < k.depth; begin += step) {
+      const Pass t(k, begin, step);
+      if (t.scales()) {
+        expand_scales(at.row_scales, kRows, a, k.first_row, k.rows, k.first_k + begin);
+        expand_scales(at.col_scales, kCols, b, k.first_col, k.cols, k.first_k + begin);
+      }
       for (i64 i = 0; i * kPairRows < k.rows; ++i)
-        row_of_tiles(tiles, k, i, depth, sums + i * 2 * kTileFloats * (kCols / kLanes));
+        row_of_tiles(tiles, at, k, t, i, sums + i * 2 * kTileFloats * (kCols / kLanes));
+    }
   }
 
-  /// 32 rows of the block, kDepth further.
-  LATHE_INLINE static void row_of_tiles(Tiles& tiles, const Block& k, i64 i, i64 depth,
-                                        float* sums) {
+  /// 32 rows of the block.
+  LATHE_INLINE static void row_of_tiles(Tiles& tiles, Scratch& at, const Block& k, const Pass& t,
+                                        i64 i, float* sums) {
     const i64 row = i * kPairRows, rows = least(kPairRows, k.rows - row);
-    const i64 deep = least(kDepth, k.depth - depth), groups = pieces_of(deep, kGroup);
-    const i64 skip = depth / kGroup * kGroupBytes;
+    const i64 groups = pieces_of(t.depth, kGroup), skip = t.begin / kGroup * kGroupBytes;
     const std::byte* a = k.a + row / kLanes * k.strip_bytes + skip;
-    const bool last = depth + deep == k.depth, zero = depth == 0 && k.window.from.empty();
-    // Whole groups follow only where the next depth is a whole one.
-    const bool fetching = k.depth - depth - deep >= deep;
+    const bool zero = t.chunk || (t.first && k.window.from.empty());
+    // Whole groups follow only where the next step is a whole one.
+    const bool fetching = k.depth - t.begin - t.depth >= t.depth;
     for (i64 j = 0; j * kLanes < k.cols; ++j) {
       const i64 col = j * kLanes, cols = least(kLanes, k.cols - col);
       const std::byte* b = k.b + j * k.strip_bytes + skip;
       float* tile = sums + j * 2 * kTileFloats;
-      if (depth == 0 && !zero)
-        for (i64 r = 0; r < rows; r += kLanes)
-          start_tile<Zmm>(tile + r * kLanes, kLanes, kLanes, k.window, row + r,
-                          least(kLanes, rows - r), col, cols);
+      if (t.first && (t.chunk || !zero))
+        start_tile<Zmm>(tile, kLanes, kPairRows, k.window.from, row, rows, col, cols);
       Ahead ahead{};
       if (fetching && j < 16)
         ahead.a =
             a + (j / 8) * (rows > kLanes ? k.strip_bytes : 0) + groups * kGroupBytes + j % 8 * 128;
       if (fetching) ahead.b = b + groups * kGroupBytes + i * 128;
+      float* const extended = t.chunk ? at.spare : tile;
       if (rows > kLanes)
-        extend<true>(tiles, tile, zero, a, k.strip_bytes, b, groups, ahead);
+        extend<true>(tiles, extended, zero, a, k.strip_bytes, b, groups, ahead);
       else
-        extend<false>(tiles, tile, zero, a, k.strip_bytes, b, groups, ahead);
-      if (last)
-        for (i64 r = 0; r < rows; r += kLanes)
-          finish_tile<Zmm>(k.window, row + r, least(kLanes, rows - r), col, cols, tile + r * kLanes,
-                           kLanes);
+        extend<false>(tiles, extended, zero, a, k.strip_bytes, b, groups, ahead);
+      finish_pair(tile, at, k, t, row, col);
     }
+  }
+
+  /// What a pass does with a pair of tiles after it has extended their sums.
+  LATHE_INLINE static void finish_pair(float* pair, Scratch& at, const Block& k, const Pass& t,
+                                       i64 row, i64 col) {
+    const i64 rows = least(kPairRows, k.rows - row), cols = least(kLanes, k.cols - col);
+    float* const total = t.at_end ? at.spare : pair;
+    if (t.at_end) start_tile<Zmm>(total, kLanes, kPairRows, k.window.onto, row, rows, col, cols);
+    if (t.scales())
+      add_scaled<Zmm>(total, t.chunk ? at.spare : pair, rows, kLanes, at.row_scales + row,
+                      at.col_scales + col);
+    if (t.last) finish_tile<Zmm>(k.window, row, rows, col, cols, total, kLanes);
   }
 };
 

@@ -18,6 +18,8 @@ struct Ymm {
   LATHE_INLINE static void store(float* p, Reg x) { _mm256_storeu_ps(p, x); }
   LATHE_INLINE static Reg broadcast(const float* p) { return _mm256_broadcast_ss(p); }
   LATHE_INLINE static Reg add(Reg x, Reg y) { return _mm256_add_ps(x, y); }
+  LATHE_INLINE static Reg mul(Reg x, Reg y) { return _mm256_mul_ps(x, y); }
+  LATHE_INLINE static Reg fma(Reg x, Reg y, Reg z) { return _mm256_fmadd_ps(x, y, z); }
   LATHE_INLINE static Reg load_bf16(const bf16* p) {
     const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
@@ -95,15 +97,6 @@ struct F32 : Shared {
       for (int i = 0; i < 8; ++i) Ymm::store(to + (k + i) * kLanes, v[i]);
     }
   }
-  LATHE_INLINE static void pack_a(std::byte* out, const float* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  LATHE_INLINE static void pack_b(std::byte* out, const float* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  static void block(const Block& k, const Operand& b, std::byte* scratch) {
-    outer_block<F32>(k, b, scratch);
-  }
 };
 
 struct Bf16 : Shared {
@@ -133,29 +126,13 @@ struct Bf16 : Shared {
       }
     }
   }
-  LATHE_INLINE static void pack_a(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  LATHE_INLINE static void pack_b(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  static void block(const Block& k, const Operand& b, std::byte* scratch) {
-    outer_block<Bf16>(k, b, scratch);
-  }
 };
 
 decltype(GemmKernels::product) inherited = nullptr;
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  switch (a.format) {
-    case numerics::Format::f32:
-      return product_by<F32>(q, c, a, b, e);
-    case numerics::Format::bf16:
-      return product_by<Bf16>(q, c, a, b, e);
-    default:
-      return inherited(q, c, a, b, e);
-  }
+  outer_product<F32, Bf16>(q, c, a, b, e, inherited);
 }
 
 }  // namespace

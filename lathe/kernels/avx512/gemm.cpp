@@ -37,15 +37,6 @@ struct F32 : Shared {
       for (int i = 0; i < 16; ++i) store_dwords(to + (k + i) * kLanes, v[i]);
     }
   }
-  LATHE_INLINE static void pack_a(std::byte* out, const float* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  LATHE_INLINE static void pack_b(std::byte* out, const float* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  static void block(const Block& k, const Operand& b, std::byte* scratch) {
-    outer_block<F32>(k, b, scratch);
-  }
 };
 
 struct Bf16 : Shared {
@@ -70,29 +61,13 @@ struct Bf16 : Shared {
       store_dwords(to + (2 * i + 1) * kLanes, _mm512_and_si512(v[i], high));
     }
   }
-  LATHE_INLINE static void pack_a(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  LATHE_INLINE static void pack_b(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  static void block(const Block& k, const Operand& b, std::byte* scratch) {
-    outer_block<Bf16>(k, b, scratch);
-  }
 };
 
 decltype(GemmKernels::product) inherited = nullptr;
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  switch (a.format) {
-    case numerics::Format::f32:
-      return product_by<F32>(q, c, a, b, e);
-    case numerics::Format::bf16:
-      return product_by<Bf16>(q, c, a, b, e);
-    default:
-      return inherited(q, c, a, b, e);
-  }
+  outer_product<F32, Bf16>(q, c, a, b, e, inherited);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct Zmm {
   LATHE_INLINE static void store(float* p, Reg x) { _mm512_storeu_ps(p, x); }
   LATHE_INLINE static Reg broadcast(const float* p) { return _mm512_set1_ps(*p); }
   LATHE_INLINE static Reg add(Reg x, Reg y) { return _mm512_add_ps(x, y); }
+  LATHE_INLINE static Reg mul(Reg x, Reg y) { return _mm512_mul_ps(x, y); }
+  LATHE_INLINE static Reg fma(Reg x, Reg y, Reg z) { return _mm512_fmadd_ps(x, y, z); }
   LATHE_INLINE static Reg load_bf16(const bf16* p) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));

@@ -49,23 +49,14 @@ struct Bf16 {
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) store_dwords(out + i * 64, v[i]);
   }
-  LATHE_INLINE static void pack_a(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  LATHE_INLINE static void pack_b(std::byte* out, const bf16* x, i64 stride, Along along) {
-    pack(out, x, stride, along);
-  }
-  static void block(const Block& k, const Operand& b, std::byte* scratch) {
-    outer_block<Bf16>(k, b, scratch);
-  }
 };
 
 decltype(GemmKernels::product) inherited = nullptr;
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  if (a.format != numerics::Format::bf16) return inherited(q, c, a, b, e);
-  product_by<Bf16>(q, c, a, b, e);
+  if (a.data.type != DType::bf16 || !chunks_fit(a, b)) return inherited(q, c, a, b, e);
+  product_by<OuterProduct<Bf16>>(q, c, a, b, e);
 }
 
 }  // namespace

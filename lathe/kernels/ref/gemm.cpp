@@ -2,12 +2,14 @@
 
 #include "lathe/kernels/gemm.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
+#include "lathe/kernels/gemm_scales.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/kernels/tables.h"
@@ -29,13 +31,14 @@ LATHE_INLINE auto element(const Operand& x, i64 outer, i64 k) {
   return widen(x.along == Along::cols ? x.data.row<T>(outer)[k] : x.data.row<T>(k)[outer]);
 }
 
-/// bf16: groups of 32, even and odd elements apart.
-float sum(bf16 /*type*/, const Operand& a, const Operand& b, i64 m, i64 n, float acc) {
-  const i64 depth = a.summed();
-  for (i64 first = 0; first < depth; first += kGroup) {
+/// Elements [begin, end) of both operands' vectors m and n. bf16: groups of 32, even and odd
+/// elements apart.
+float sum(bf16 /*type*/, const Operand& a, const Operand& b, i64 m, i64 n, i64 begin, i64 end,
+          float acc) {
+  for (i64 first = begin; first < end; first += kGroup) {
     float half[2] = {0, 0};
     for (i64 k = first; k < first + kGroup; ++k) {
-      const bool inside = k < depth;
+      const bool inside = k < end;
       const float x = inside ? element<bf16>(a, m, k) : 0, y = inside ? element<bf16>(b, n, k) : 0;
       half[k % 2] = std::fma(x, y, half[k % 2]);
     }
@@ -46,9 +49,26 @@ float sum(bf16 /*type*/, const Operand& a, const Operand& b, i64 m, i64 n, float
 
 /// f32 and f64: one element after the other.
 template <class S>
-S sum(S /*type*/, const Operand& a, const Operand& b, i64 m, i64 n, S acc) {
-  for (i64 k = 0; k < a.summed(); ++k)
-    acc = std::fma(element<S>(a, m, k), element<S>(b, n, k), acc);
+S sum(S /*type*/, const Operand& a, const Operand& b, i64 m, i64 n, i64 begin, i64 end, S acc) {
+  for (i64 k = begin; k < end; ++k) acc = std::fma(element<S>(a, m, k), element<S>(b, n, k), acc);
+  return acc;
+}
+
+/// What belongs to element k of a vector.
+float scale(const Operand& x, i64 outer, i64 k) {
+  if (x.scales.empty()) return 1;
+  const i64 row = x.scale_outer > 0 ? outer / x.scale_outer : 0;
+  return x.scales.row<float>(row)[x.scale_depth > 0 ? k / x.scale_depth : 0];
+}
+
+template <class T, class S>
+S scaled_sum(const Operand& a, const Operand& b, i64 m, i64 n, S acc) {
+  const i64 depth = a.summed(), chunk = chunk_of_scales(a, b);
+  if (chunk == 0) return sum(T{}, a, b, m, n, 0, depth, acc);
+  for (i64 k = 0; k < depth; k += chunk) {
+    const S part = sum(T{}, a, b, m, n, k, std::min(k + chunk, depth), S{0});
+    acc = std::fma(part, static_cast<S>(scale(a, m, k)) * static_cast<S>(scale(b, n, k)), acc);
+  }
   return acc;
 }
 
@@ -86,7 +106,7 @@ template <class T, class S>
 void product_of(Queue& q, const Tensor& c, const Operand& a, const Operand& b, const Epilogue& e) {
   for_pieces(q, c.rows, [&](i64 m, int /*worker*/) {
     for (i64 n = 0; n < c.cols; ++n) {
-      S acc = sum(T{}, a, b, m, n, e.add ? read<S>(c, m, n) : S{0});
+      S acc = scaled_sum<T>(a, b, m, n, e.add ? read<S>(c, m, n) : S{0});
       if (!e.bias.empty()) acc = acc + e.bias.row<S>(0)[n];
       write(c, m, n, acc);
     }
@@ -95,12 +115,16 @@ void product_of(Queue& q, const Tensor& c, const Operand& a, const Operand& b, c
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  switch (a.format) {
-    case numerics::Format::f64:
+  for (const Operand* x : {&a, &b})
+    CHECK(x->data.type == numerics::info(x->format).storage && x->data.type == a.data.type,
+          "an operand in {} lies in another type than its own or its partner's",
+          numerics::info(x->format).name);
+  switch (a.data.type) {
+    case DType::f64:
       return product_of<double, double>(q, c, a, b, e);
-    case numerics::Format::f32:
+    case DType::f32:
       return product_of<float, float>(q, c, a, b, e);
-    case numerics::Format::bf16:
+    case DType::bf16:
       return product_of<bf16, float>(q, c, a, b, e);
     default:
       CHECK(false, "no product takes operands in {}", numerics::info(a.format).name);
