@@ -192,7 +192,8 @@ std::vector<Case> loss_and_update_cases(Data& d) {
           {"adamw", 7 * d.master.view.bytes(),
            [&](const Kernels& k, Queue& q) {
              const kernels::AdamW a{1e-9, 0.9, 0.95, 1e-8, 0.1, 0.5, 0.5, 1};
-             k.update.adamw(q, d.master.view, d.m.view, d.v.view, d.g.view, a);
+             k.update.adamw(q, d.master.view, {.values = d.m.view}, {.values = d.v.view}, d.g.view,
+                            a, {});
            }},
           {"sum_squares", d.master.view.bytes(), [&](const Kernels& k, Queue& q) {
              const Tensor total{d.sum.bytes.data(), DType::f64, 1, 1, 1};

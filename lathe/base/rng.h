@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include "lathe/base/view.h"
 
@@ -24,6 +25,20 @@ constexpr std::array<u32, 4> philox(std::array<u32, 4> c, u64 key) {
     k1 += 0xBB67AE85;
   }
   return c;
+}
+
+/// A stream for a name, the same for good, whatever the standard library: FNV-1a.
+constexpr u64 stream_of(std::string_view name) {
+  u64 h = 0xcbf29ce484222325;
+  for (const char c : name) h = (h ^ static_cast<u8>(c)) * 0x100000001b3;
+  return h;
+}
+/// Another one for every step of that name.
+constexpr u64 stream_of(std::string_view name, i64 step) {
+  u64 h = stream_of(name);
+  for (int byte = 0; byte < 8; ++byte)
+    h = (h ^ ((static_cast<u64>(step) >> (8 * byte)) & 0xff)) * 0x100000001b3;
+  return h;
 }
 
 /// The numbers of one purpose: seed, purpose, and two free words (a step, a tensor's hash, …).

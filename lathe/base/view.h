@@ -20,13 +20,13 @@ struct bf16 {
 };
 
 /// How the elements of a tensor lie in memory. What they *mean* in a product is a numerics::Format.
-enum class DType : u8 { f64, f32, bf16, int32 };
+enum class DType : u8 { f64, f32, bf16, int32, uint8 };
 
 #define LATHE_INLINE [[gnu::always_inline]] inline
 
 /// Bytes of one element.
 LATHE_INLINE constexpr i64 size_of(DType t) {
-  return t == DType::f64 ? 8 : t == DType::bf16 ? 2 : 4;
+  return t == DType::f64 ? 8 : t == DType::bf16 ? 2 : t == DType::uint8 ? 1 : 4;
 }
 
 /// The DType of a C++ type.
@@ -47,6 +47,10 @@ struct DTypeOf<bf16> {
 template <>
 struct DTypeOf<i32> {
   static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<u8> {
+  static constexpr DType value = DType::uint8;
 };
 
 /// A borrowed window on a row-major matrix whose element type is data. `stride` is the distance

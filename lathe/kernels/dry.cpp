@@ -148,9 +148,10 @@ void add_losses(Queue& q, const Tensor& total, const ConstTensor& losses) noexce
   count(q, 1, {losses, total});
 }
 
-void adamw(Queue& q, const Tensor& w, const Tensor& m, const Tensor& v, const ConstTensor& grad,
-           const AdamW&) noexcept {
-  count(q, 14, {w, w, m, m, v, v, grad});
+void adamw(Queue& q, const Tensor& w, const Moment& m, const Moment& v, const ConstTensor& grad,
+           const AdamW&, const Draws&) noexcept {
+  count(q, 14, {w, w, grad});
+  for (const Moment* x : {&m, &v}) count(q, 0, {x->values, x->values, x->scales, x->scales});
 }
 
 void sum_squares(Queue& q, const Tensor& sum, const ConstTensor& x) noexcept {

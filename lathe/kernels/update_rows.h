@@ -1,54 +1,45 @@
 #pragma once
-// update.h over any lane type.
+// update.h over any lane type L and its words W.
 
 #include "lathe/kernels/row_work.h"
 #include "lathe/kernels/update.h"
+#include "lathe/kernels/update_blocks.h"
 
 namespace lathe::kernels {
 
-/// The scalars of one step, each computed in f64 and rounded once.
-template <Lanes L>
-struct AdamWLanes {
-  using S = typename L::Scalar;
-  explicit AdamWLanes(const AdamW& a)
-      : scale(L::broadcast(S(a.grad_scale))),
-        beta1(L::broadcast(S(a.beta1))),
-        rest1(L::broadcast(S(1 - a.beta1))),
-        beta2(L::broadcast(S(a.beta2))),
-        rest2(L::broadcast(S(1 - a.beta2))),
-        unbias1(L::broadcast(S(1 / a.correction1))),
-        unbias2(L::broadcast(S(1 / a.correction2))),
-        eps(L::broadcast(S(a.eps))),
-        decay(L::broadcast(S(a.weight_decay))),
-        minus_lr(L::broadcast(S(-a.lr))) {}
-  L scale, beta1, rest1, beta2, rest2, unbias1, unbias2, eps, decay, minus_lr;
-};
-
+/// What needs no rounding but that of its type: straight from memory to memory.
 template <Lanes L, class S = typename L::Scalar>
-LATHE_INLINE void adamw_part(S* w, S* m, S* v, const S* grad, i64 count, const AdamWLanes<L>& a) {
-  for_lanes(count, [&](i64 i, auto n) {
-    const L g = L::load(grad + i, n) * a.scale;
-    const L first = fma(a.beta1, L::load(m + i, n), a.rest1 * g);
-    const L second = fma(a.beta2, L::load(v + i, n), a.rest2 * (g * g));
-    const L step = first * a.unbias1 / (sqrt(second * a.unbias2) + a.eps);
-    const L weight = L::load(w + i, n);
-    fma(a.minus_lr, fma(a.decay, weight, step), weight).store(w + i, n);
-    first.store(m + i, n);
-    second.store(v + i, n);
+LATHE_INLINE void adamw_plain(Queue& q, const Tensor& w_of, const Moment& m_of, const Moment& v_of,
+                              const ConstTensor& grad_of, const AdamW& a) {
+  S* const w = w_of.row<S>(0);
+  S* const m = m_of.values.row<S>(0);
+  S* const v = v_of.values.row<S>(0);
+  const S* const grad = grad_of.row<S>(0);
+  for_segments<L>(q, 1, w_of.size(), [&](i64, i64 begin, i64 count) {
+    const AdamWLanes<L> scalars(a);
+    for_lanes(count, [&](i64 j, auto n) {
+      const i64 i = begin + j;
+      const Stepped<L> to = step_of(L::load(w + i, n), L::load(m + i, n), L::load(v + i, n),
+                                    L::load(grad + i, n), scalars);
+      to.w.store(w + i, n);
+      to.m.store(m + i, n);
+      to.v.store(v + i, n);
+    });
   });
 }
 
-template <Lanes L>
-void adamw(Queue& q, const Tensor& w_of, const Tensor& m_of, const Tensor& v_of,
-           const ConstTensor& grad_of, const AdamW& a) noexcept {
-  using S = typename L::Scalar;
-  Tensor w = w_of, m = m_of, v = v_of;
-  ConstTensor grad = grad_of;
-  flatten(w, m, v, grad);
-  for_segments<L>(q, w.rows, w.cols, [&](i64 r, i64 c, i64 count) {
-    adamw_part<L>(w.row<S>(r) + c, m.row<S>(r) + c, v.row<S>(r) + c, grad.row<S>(r) + c, count,
-                  AdamWLanes<L>(a));
-  });
+template <Lanes L, class W>
+void adamw(Queue& q, const Tensor& w, const Moment& m, const Moment& v, const ConstTensor& grad,
+           const AdamW& a, const Draws& d) noexcept {
+  const bool plain = m.kind == MomentKind::plain && v.kind == MomentKind::plain;
+  if (plain && w.type != DType::bf16 && grad.type != DType::bf16)
+    return adamw_plain<L>(q, w, m, v, grad, a);
+  if constexpr (L::kSingle)
+    for_segments<L>(q, 1, w.size(), [&](i64, i64 begin, i64 count) {
+      const AdamWLanes<L> scalars(a);
+      for (i64 i = begin; i < begin + count; i += kMomentBlock)
+        adamw_block<L, W>(w, m, v, grad, scalars, d, i, smaller(kMomentBlock, begin + count - i));
+    });
 }
 
 /// Parts of at most kPieceElements, by the shape alone: whole rows, or parts of long rows. Each is
@@ -77,9 +68,9 @@ void sum_squares(Queue& q, const Tensor& sum, const ConstTensor& x) noexcept {
   });
 }
 
-template <Lanes L>
+template <Lanes L, class W>
 LATHE_INLINE void set_update(UpdateKernels& k) {
-  set_entry<L, &UpdateKernels::adamw, &adamw<L>>(k);
+  set_entry<L, &UpdateKernels::adamw, &adamw<L, W>>(k);
   set_entry<L, &UpdateKernels::sum_squares, &sum_squares<L>, 1>(k);
 }
 

@@ -1,10 +1,11 @@
 #include "lathe/kernels/avx512/simd.h"
+#include "lathe/kernels/avx512/words.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/tables.h"
 #include "lathe/kernels/update_rows.h"
 
 namespace lathe::kernels::avx512_impl {
 
-void add_update(Kernels& k) { set_update<F16>(k.update); }
+void add_update(Kernels& k) { set_update<F16, Words>(k.update); }
 
 }  // namespace lathe::kernels::avx512_impl
