@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lathe/kernels/encode.h"
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"
@@ -42,28 +44,26 @@ const char* plural(Role r) {
   return "other";
 }
 
-/// FNV-1a: names a stream of random bits for good, whatever the standard library.
-u64 hash_of(std::string_view name) {
-  u64 h = 0xcbf29ce484222325;
-  for (const char c : name) h = (h ^ static_cast<u8>(c)) * 0x100000001b3;
-  return h;
-}
-
 template <class T>
 void fill(const Tensor& t, i64 begin, i64 end, const ParamSpec& s, u64 seed) {
-  const Rng rng{seed, Draw::init, hash_of(s.name)};
+  const Rng rng{seed, Draw::init, stream_of(s.name)};
   T* x = t.row<T>(0);
   for (i64 i = begin; i < end; ++i) {
     const double v = s.role == Role::gain ? 1
                      : s.init_std == 0    ? 0
                                           : s.init_std * rng.normal(static_cast<u64>(i));
-    x[i] = static_cast<T>(v);
+    if constexpr (std::is_same_v<T, bf16>)
+      x[i] = kernels::to_bf16(v);
+    else
+      x[i] = static_cast<T>(v);
   }
 }
 
 void fill(const Param& p, i64 begin, i64 end, u64 seed) {
   if (p.master.type == DType::f64)
     fill<double>(p.master, begin, end, p.spec, seed);
+  else if (p.master.type == DType::bf16)
+    fill<bf16>(p.master, begin, end, p.spec, seed);
   else
     fill<float>(p.master, begin, end, p.spec, seed);
 }
@@ -169,7 +169,7 @@ const Encoding& encoding(const numerics::Products& p, Slot s) {
 }
 
 kernels::Draws Param::draws(Slot s, const kernels::Draws& at) const {
-  return {at.seed, mixed(hash_of(spec.name) + static_cast<u64>(s)) + at.stream, at.first_row};
+  return {at.seed, mixed(stream_of(spec.name) + static_cast<u64>(s)) + at.stream, at.first_row};
 }
 
 void record(Queue& q, const kernels::Kernels& k, const Probe& probe, const Param& p, Slot s,
@@ -190,18 +190,21 @@ void record(Queue& q, const kernels::Kernels& k, const Probe& probe, const Param
   }
 }
 
-ParamSet::ParamSet(std::vector<ParamSpec> specs, const numerics::Recipe& recipe, Arena& weights,
-                   Arena* grads) {
+ParamSet::ParamSet(const std::vector<ParamSpec>& specs, const numerics::Recipe& recipe,
+                   Arena& weights, Arena* grads, const Storage& storage) {
   i64 blocks = 0;
   for (const ParamSpec& s : specs) blocks = std::max(blocks, s.block + 1);
-  for (ParamSpec& s : specs) {
+  for (const ParamSpec& s : specs) {
     const char* what = plural(s.role);
     Param p;
     p.index = count();
-    p.master = weights.take(what, recipe.master, s.rows, s.cols);
-    if (grads) p.grad = grads->take(what, recipe.master, s.rows, s.cols);
     p.place = {s.name, s.head, s.block, blocks};
-    p.spec = std::move(s);
+    p.spec = s;
+    const bool table = s.role == Role::matrix || s.role == Role::embedding;
+    p.master = weights.take(what, table && storage.bf16_weights ? DType::bf16 : recipe.master,
+                            s.rows, s.cols);
+    const DType gradient = p.multiplied() && storage.bf16_gradients ? DType::bf16 : recipe.master;
+    if (grads) p.grad = grads->take(what, gradient, s.rows, s.cols);
     if (p.multiplied()) take_copies(p, recipe, weights);
     params_.push_back(std::move(p));
   }

@@ -95,6 +95,11 @@ struct Param {
 /// Adds to the probe what encoding does to x, operand s of the parameter's products.
 void record(Queue& q, const kernels::Kernels& k, const Probe& probe, const Param& p, Slot s,
             const ConstTensor& x, const kernels::Draws& at);
+/// What is stored in less than the recipe's master type, which must be f32 then.
+struct Storage {
+  bool bf16_weights = false;    // masters of matrices and embeddings
+  bool bf16_gradients = false;  // of weights that products read
+};
 
 /// All parameters of a model, in the order of the table.
 class ParamSet {
@@ -102,8 +107,8 @@ class ParamSet {
   /// Takes master (and grad, and copies for products where they differ) from the arenas; a
   /// measuring arena gives a dry set. Inference asks for no gradients: their arena is null then.
   /// Products are those of the recipe's first step.
-  ParamSet(std::vector<ParamSpec> specs, const numerics::Recipe& recipe, Arena& weights,
-           Arena* grads);
+  ParamSet(const std::vector<ParamSpec>& specs, const numerics::Recipe& recipe, Arena& weights,
+           Arena* grads, const Storage& storage = {});
 
   i64 count() const { return static_cast<i64>(params_.size()); }
   Param& operator[](i64 i) { return params_[static_cast<std::size_t>(i)]; }

@@ -44,6 +44,8 @@ std::string to_text(const CheckpointInfo& i) {
   j["recipe"] = i.recipe;
   j["results_hash"] = i.results_hash;
   j["tokenizer_hash"] = i.tokenizer_hash;
+  j["moments"] = i.moments;
+  j["weights"] = i.weights;
   j["model"] = to_json(i.model);
   return j.dump(2) + "\n";
 }
@@ -61,6 +63,8 @@ CheckpointInfo read_info(const std::string& path) {
     i.recipe = j.at("recipe").get<std::string>();
     i.results_hash = j.at("results_hash").get<std::string>();
     i.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
+    i.moments = j.value("moments", i.moments);
+    i.weights = j.value("weights", i.weights);
     i.model = model_from_json(j.at("model"), path);
   } catch (const Json::exception& e) {
     throw Error("not the state of a checkpoint: {}", e.what()).at(path);
@@ -169,6 +173,18 @@ Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
   info_ = read_info(folder_ + "/" + kInfo);
 }
 
+void Checkpoint::check_storage(const std::string& moments, const std::string& weights) const {
+  const auto check = [&](const char* key, const std::string& there, const std::string& here) {
+    if (there != here)
+      throw Error("the checkpoint was written with {} = \"{}\", this run has \"{}\"", key, there,
+                  here)
+          .at(folder_)
+          .hint("--set {}={}", key, there);
+  };
+  check("optimizer.moments", info_.moments, moments);
+  check("optimizer.weights", info_.weights, weights);
+}
+
 void Checkpoint::read_weights(parallel::ParamSet& p) const {
   std::vector<std::pair<std::string, Tensor>> all;
   for (const parallel::Param& x : p.all()) all.emplace_back(x.spec.name, x.master);
@@ -206,12 +222,13 @@ LoadedModel load_model(const std::string& path, Pick pick) {
   model::check(c.info().model);
   const numerics::Recipe& recipe = numerics::recipe(c.info().recipe);
   const auto specs = model::param_specs(c.info().model);
+  const parallel::Storage storage{.bf16_weights = c.info().weights == "bf16"};
   Arena measuring("weights");
   {
-    const parallel::ParamSet dry(specs, recipe, measuring, nullptr);
+    const parallel::ParamSet dry(specs, recipe, measuring, nullptr, storage);
   }
   Arena weights("weights", measuring.peak());
-  parallel::ParamSet params(specs, recipe, weights, nullptr);
+  parallel::ParamSet params(specs, recipe, weights, nullptr, storage);
   c.read_weights(params);
   c.read_histories(params);
   params.choose(recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));

@@ -24,7 +24,8 @@ struct CheckpointInfo {
   double seconds = 0;  // of training so far
   i64 seed = 0;
   std::string recipe, results_hash, tokenizer_hash;
-  model::ModelConfig model;  // resolved
+  std::string moments = "fp32", weights = "master";  // optimizer.moments and .weights
+  model::ModelConfig model;                          // resolved
 };
 
 /// All that one save writes. Nothing is kept after the call.
@@ -66,6 +67,8 @@ class Checkpoint {
   /// Empty when the checkpoint has none.
   const std::string& tokenizer_path() const { return tokenizer_path_; }
 
+  /// Throws Error naming the key where moments or weights are stored in another way.
+  void check_storage(const std::string& moments, const std::string& weights) const;
   /// Fills every master. Throws Error naming the tensor when names, types or shapes differ.
   void read_weights(parallel::ParamSet& p) const;
   /// Fills every tensor of the optimizer's state, likewise.

@@ -93,8 +93,22 @@ void check_schedule(const ConfigFile& file, const RunConfig& c) {
                             .hint("use {} or less", steps - s.warmup));
 }
 
+/// FP64 is a yardstick: nothing in it is stored in less.
+void check_fp64_storage(const ConfigFile& file, const OptimizerSection& o) {
+  const OptimizerSection plain;
+  const auto check = [&](const char* key, const std::string& value, const std::string& only) {
+    if (value != only)
+      throw file.error_at(key, Error("{} = \"{}\" is not for recipe \"fp64\"", key, value)
+                                   .hint("leave it out, or set train.recipe = \"fp32\""));
+  };
+  check("optimizer.moments", o.moments, plain.moments);
+  check("optimizer.weights", o.weights, plain.weights);
+  check("optimizer.gradients", o.gradients, plain.gradients);
+}
+
 void check_recipe(const ConfigFile& file, RunConfig& c) {
   if (c.train.recipe != "fp64") return;
+  check_fp64_storage(file, c.optimizer);
   if (c.run.kernels == "auto") c.run.kernels = "ref";
   if (c.run.kernels != "ref")
     throw file.error_at("run.kernels",
@@ -176,14 +190,27 @@ std::string reference_toml() {
 }
 
 std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c) {
-  static constexpr std::array<std::string_view, 11> kFree{
-      "run.folder",          "run.threads",          "run.kernels",
-      "train.recompute",     "train.micro_batch",    "train.checkpoint_every",
-      "train.eval_every",    "train.eval_sequences", "train.keep_checkpoints",
-      "train.sample_prompt", "train.sample_tokens"};
+  static constexpr std::array<std::string_view, 10> kFree{"run.folder",
+                                                          "run.threads",
+                                                          "run.kernels",
+                                                          "train.recompute",
+                                                          "train.checkpoint_every",
+                                                          "train.eval_every",
+                                                          "train.eval_sequences",
+                                                          "train.keep_checkpoints",
+                                                          "train.sample_prompt",
+                                                          "train.sample_tokens"};
+  // A checkpoint from before these keys is one of their defaults.
+  static const std::array<std::pair<std::string, std::string>, 3> kLater{
+      {{"optimizer.moments", "\"fp32\""},
+       {"optimizer.weights", "\"master\""},
+       {"optimizer.gradients", "\"fp32\""}}};
   std::vector<std::pair<std::string, std::string>> keys = all_values(c);
   std::erase_if(keys, [&](const auto& k) {
     if (k.first == "train.steps") return c.schedule.name == "constant";
+    if (k.first == "train.micro_batch") return c.optimizer.gradients == "fp32";
+    const auto at_default = std::find(kLater.begin(), kLater.end(), k);
+    if (at_default != kLater.end()) return true;
     return std::find(kFree.begin(), kFree.end(), k.first) != kFree.end();
   });
   return keys;

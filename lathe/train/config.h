@@ -39,6 +39,7 @@ struct TrainSection {
 struct OptimizerSection {
   std::string name = "adamw";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+  std::string moments = "fp32", weights = "master", gradients = "fp32";
 };
 
 struct ScheduleSection {
@@ -104,6 +105,16 @@ void visit(V& v, OptimizerSection& c) {
   v("weight_decay", c.weight_decay,
     "decoupled decay of matrices; never of gains, biases, positions", between(0, 1e3));
   v("clip", c.clip, "largest global gradient norm; 0: no clipping", at_least(0));
+  v("moments", c.moments,
+    "how both moments are stored: fp32; bf16, rounded stochastically; fp8: E4M3 in groups of 128 "
+    "with dynamic range expansion; 8bit: dynamic maps in blocks of 256",
+    one_of({"fp32", "bf16", "fp8", "8bit"}));
+  v("weights", c.weights,
+    "master: FP32 masters; bf16: matrices and embeddings in BF16, rounded stochastically, without",
+    one_of({"master", "bf16"}));
+  v("gradients", c.gradients,
+    "bf16: those of products' weights are summed in FP32 and stored in BF16 after each micro-batch",
+    one_of({"fp32", "bf16"}));
 }
 template <class V>
 void visit(V& v, ScheduleSection& c) {
@@ -136,8 +147,9 @@ std::vector<KeyDoc> reference();
 std::string reference_toml();
 
 /// Every key that decides a run's results, with its value as TOML writes it: not the folder,
-/// threads, kernels, micro_batch, recompute, checkpoints, evaluation or samples; and train.steps
-/// only where the schedule looks at it (any but "constant").
+/// threads, kernels, recompute, checkpoints, evaluation or samples; train.steps only where the
+/// schedule looks at it (any but "constant"); train.micro_batch only where sums are rounded between
+/// two of them; how moments, weights and gradients are stored only where it is not the default.
 std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c);
 
 /// Hash of results_keys: a run folder holding another one is refused.

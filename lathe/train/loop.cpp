@@ -61,6 +61,7 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
     throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
         .at(c.data.shards)
         .hint("use another folder: --set run.folder=…");
+  checkpoint.check_storage(c.optimizer.moments, c.optimizer.weights);
   checkpoint.read_weights(trainer.params());
   checkpoint.read_state(trainer.optimizer());
   checkpoint.read_recipe_state(trainer.recipe_state());
@@ -129,6 +130,8 @@ Run::Run(const RunConfig& c, const Footprint& need, const LoopOptions& o)
   at_.recipe = c.train.recipe;
   at_.results_hash = results_hash(c);
   at_.tokenizer_hash = shards_.tokenizer_hash;
+  at_.moments = c.optimizer.moments;
+  at_.weights = c.optimizer.weights;
   at_.model = c.model;
   at_.steps = c.train.steps;
 }

@@ -34,7 +34,8 @@ struct TypeName {
   const char* name;
 };
 constexpr std::array kTypes{TypeName{DType::f64, "F64"}, TypeName{DType::f32, "F32"},
-                            TypeName{DType::bf16, "BF16"}, TypeName{DType::int32, "I32"}};
+                            TypeName{DType::bf16, "BF16"}, TypeName{DType::int32, "I32"},
+                            TypeName{DType::uint8, "U8"}};
 
 const char* name_of(DType t) {
   return std::find_if(kTypes.begin(), kTypes.end(), [t](const TypeName& n) { return n.type == t; })
@@ -76,7 +77,7 @@ SafeTensors::Entry parse_entry(const std::string& name, const Json& j, i64 room,
     throw bad("its row does not hold exactly dtype, shape and data_offsets");
   const auto type = std::find_if(kTypes.begin(), kTypes.end(),
                                  [&](const TypeName& n) { return j["dtype"] == n.name; });
-  if (type == kTypes.end()) throw bad("its dtype is none of F64, F32, BF16, I32");
+  if (type == kTypes.end()) throw bad("its dtype is none of F64, F32, BF16, I32, U8");
 
   SafeTensors::Entry e{.type = type->type, .shape = {}, .begin = 0, .end = 0};
   if (!j["shape"].is_array()) throw bad("its shape is not a list");

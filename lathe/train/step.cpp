@@ -12,6 +12,7 @@
 #include "lathe/base/view.h"
 #include "lathe/data/loader.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/update.h"
 #include "lathe/model/block.h"
 #include "lathe/model/ctx.h"
 #include "lathe/model/transformer.h"
@@ -49,8 +50,25 @@ optim::Schedule schedule_of(const RunConfig& c) {
           .decay = c.schedule.decay};
 }
 
-optim::AdamWConfig adamw_of(const OptimizerSection& o) {
-  return {.beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps, .weight_decay = o.weight_decay};
+kernels::MomentKind moments_of(const std::string& name) {
+  using kernels::MomentKind;
+  if (name == "bf16") return MomentKind::bf16;
+  if (name == "fp8") return MomentKind::expanded;
+  return name == "8bit" ? MomentKind::dynamic : MomentKind::plain;
+}
+
+optim::AdamWConfig adamw_of(const RunConfig& c) {
+  const OptimizerSection& o = c.optimizer;
+  return {.beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .eps = o.eps,
+          .weight_decay = o.weight_decay,
+          .moments = moments_of(o.moments),
+          .seed = static_cast<u64>(c.run.seed)};
+}
+
+parallel::Storage storage_of(const OptimizerSection& o) {
+  return {.bf16_weights = o.weights == "bf16", .bf16_gradients = o.gradients == "bf16"};
 }
 
 /// Index of the first square that is not finite; -1 when all are.
@@ -84,8 +102,9 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
       recipe_(numerics::recipe(c.train.recipe)),
       recompute_(recompute_of(c.train.recompute)),
       schedule_(schedule_of(c)),
-      params_(model::param_specs(c.model), recipe_, a.weights, &a.gradients),
-      optimizer_(optim::adamw(adamw_of(c.optimizer), params_, a.state)),
+      params_(model::param_specs(c.model), recipe_, a.weights, &a.gradients,
+              storage_of(c.optimizer)),
+      optimizer_(optim::adamw(adamw_of(c), params_, a.state)),
       watch_(recipe_, c.train.fidelity_every, params_, a.state),
       transformer_(c.model, params_),
       ctx_{k, recipe_, q, a.kept, a.scratch} {
