@@ -73,7 +73,9 @@ void check_memory(const train::RunConfig& c, const train::Footprint& f, const Me
     std::string set = fmt::format("--set train.micro_batch={}", fit->micro_batch);
     if (fit->recompute != c.train.recompute)
       set += fmt::format(" --set train.recompute={}", fit->recompute);
-    throw e.hint("{} fits: {}, and the same results", set, bytes_text(fit->bytes));
+    const bool same = c.optimizer.gradients == "fp32" || fit->micro_batch == c.train.micro_batch;
+    throw e.hint("{} fits: {}, {}", set, bytes_text(fit->bytes),
+                 same ? "and the same results" : "with sums of gradients rounded elsewhere");
   }
   train::RunConfig least = c;
   least.train.micro_batch = 1;

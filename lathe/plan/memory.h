@@ -13,7 +13,7 @@ namespace lathe::plan {
 /// What the process takes besides the parts of a Footprint: code, tokenizer, buffers of files.
 inline constexpr i64 kProcessBytes = 100'000'000;
 
-/// Two keys that change memory and no result.
+/// Two keys that change memory and no result, unless gradients are stored in BF16.
 struct Fit {
   i64 micro_batch = 0;
   std::string recompute;

@@ -16,6 +16,7 @@
 #include "lathe/parallel/params.h"
 #include "lathe/plan/machine.h"
 #include "lathe/plan/memory.h"
+#include "lathe/plan/per_parameter.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 
@@ -56,9 +57,8 @@ std::string work_row(const char* name, i64 step, i64 tokens) {
                      count_text(static_cast<double>(step) / static_cast<double>(tokens)));
 }
 
-/// Masters and two moments, as checkpoints hold them.
-i64 checkpoint_bytes(const train::Footprint& f, const train::RunConfig& c) {
-  return f.parameters * 3 * (c.train.recipe == "fp64" ? 8 : 4);
+i64 held_bytes(const train::Footprint& f) {
+  return f.part("weights") + f.part("gradients") + f.part("state");
 }
 
 }  // namespace
@@ -95,6 +95,7 @@ std::string page(const train::RunConfig& c, const train::Footprint& f, const Mem
       count_text(static_cast<double>(t.steps) * static_cast<double>(f.tokens_per_step)));
   s += fmt::format("recipe       {}, recompute {}\n\n", t.recipe, t.recompute);
   s += memory_table(f, m);
+  s += "\n" + parameter_table(c, held_bytes(f));
   s += "\nwork, in operations\n";
   s += work_row("products", f.step.product_flops, f.tokens_per_step);
   s += work_row("attention", f.step.attention_flops, f.tokens_per_step);
@@ -103,7 +104,7 @@ std::string page(const train::RunConfig& c, const train::Footprint& f, const Mem
   s += fmt::format("  {:<12} {:>10} a token by the estimate 6 N + 12 L C T\n", "estimate",
                    count_text(model_flops_per_token(c)));
   s += fmt::format("  {:<12} {:>10} moved a step\n", "bytes", bytes_text(f.step.bytes));
-  const i64 disk = checkpoint_bytes(f, c), left = free_disk(c.run.folder);
+  const i64 disk = saved_bytes(c), left = free_disk(c.run.folder);
   s += fmt::format("\ndisk         {} a checkpoint, {} are kept", bytes_text(disk),
                    t.keep_checkpoints);
   s += left < 0 ? "\n" : fmt::format("; {} free at {}\n", bytes_text(left), c.run.folder);
@@ -118,6 +119,12 @@ std::string page_json(const train::RunConfig& c, const train::Footprint& f, cons
     for (const auto& [name, bytes] : p.by_name) takes[name] = bytes;
     memory[p.name] = {{"bytes", p.bytes}, {"by_name", takes}};
   }
+  Json parameters = Json::object();
+  for (const ParameterBytes& b : bytes_per_parameter(c))
+    parameters[b.name] = {{"parameters", b.parameters}, {"weights", b.weights},
+                          {"masters", b.masters},       {"gradients", b.gradients},
+                          {"moments", b.moments},       {"scales", b.scales},
+                          {"total", b.total()}};
   const auto tokens = static_cast<double>(f.tokens_per_step);
   const Json j{
       {"parameters", f.parameters},
@@ -125,6 +132,7 @@ std::string page_json(const train::RunConfig& c, const train::Footprint& f, cons
       {"steps", c.train.steps},
       {"memory", memory},
       {"memory_total", f.total()},
+      {"parameter_bytes", parameters},
       {"memory_available", m.usable()},
       {"fits", m.usable() < 0 || f.total() + kProcessBytes <= m.usable()},
       {"flops_per_step",
@@ -135,7 +143,7 @@ std::string page_json(const train::RunConfig& c, const train::Footprint& f, cons
       {"flops_per_token", static_cast<double>(total_flops(f.step)) / tokens},
       {"model_flops_per_token", model_flops_per_token(c)},
       {"bytes_moved_per_step", f.step.bytes},
-      {"checkpoint_bytes", checkpoint_bytes(f, c)},
+      {"checkpoint_bytes", saved_bytes(c)},
       {"config", train::to_toml(c)},
   };
   return j.dump(2, ' ', false, Json::error_handler_t::replace);
