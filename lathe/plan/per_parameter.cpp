@@ -127,7 +127,13 @@ std::vector<ParameterBytes> bytes_per_parameter(const train::RunConfig& c) {
   DryRun dry(c);
   std::map<std::string, Tensor> state;
   for (const auto& [name, t] : dry.trainer.optimizer().state()) state[name] = t;
-  ParameterBytes matrices{.name = "matrices"}, others{.name = "others"}, all{.name = "all"};
+  ParameterBytes matrices{.name = "matrices"}, tables{.name = "embeddings"},
+      vectors{.name = "vectors"}, all{.name = "all"};
+  const auto row_of = [&](parallel::Role r) -> ParameterBytes& {
+    if (r == parallel::Role::matrix) return matrices;
+    const bool table = r == parallel::Role::embedding || r == parallel::Role::position;
+    return table ? tables : vectors;
+  };
   for (const parallel::Param& p : dry.trainer.params().all()) {
     ParameterBytes b{.name = p.spec.name, .parameters = p.spec.size()};
     add_weight(b, p, c);
@@ -136,10 +142,10 @@ std::vector<ParameterBytes> bytes_per_parameter(const train::RunConfig& c) {
       b.moments += state[p.spec.name + moment].bytes();
       b.scales += state[p.spec.name + moment + ".scales"].bytes();
     }
-    add(multiplied(p.spec) ? matrices : others, b);
+    add(row_of(p.spec.role), b);
     add(all, b);
   }
-  return {matrices, others, all};
+  return {matrices, tables, vectors, all};
 }
 
 i64 saved_bytes(const train::RunConfig& c) {
@@ -159,8 +165,8 @@ std::string parameter_table(const train::RunConfig& c, i64 held) {
   const i64 counted = rows.back().total(), n = rows.back().parameters;
   if (held - counted > n / 100)
     s += fmt::format(
-        "  held here: {:.2f}; operands of products are stored in two bytes, a tied embedding has "
-        "two gradients\n",
+        "  held here: {:.2f}, operands in the type that products read, and two gradients of a tied "
+        "embedding\n",
         static_cast<double>(held) / static_cast<double>(n));
   return s;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Bytes that a parameter of a run takes, part by part, as published comparisons of recipes count
 // them: a weight in the bits of its format, every copy that a product needs, and no padding. What
-// this engine holds may be more (memory.h has that): it keeps operands in BF16.
+// this engine holds may be more: operands lie in the type that products read.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace lathe::plan {
 
 struct ParameterBytes {
-  std::string name;  // matrices, others, all
+  std::string name;  // matrices, embeddings, vectors, all
   i64 parameters = 0;
   i64 weights = 0;  // as products read them, or as they are looked up
   i64 masters = 0;  // where these are apart from the weights
@@ -31,7 +31,7 @@ struct CopyBytes {
 };
 CopyBytes copy_bytes(const numerics::Encoding& e, i64 rows, i64 cols);
 
-/// Matrices that products read, all other parameters, and both together. `c` is resolved.
+/// Matrices, embeddings with positions, gains with biases, and all together. `c` is resolved.
 std::vector<ParameterBytes> bytes_per_parameter(const train::RunConfig& c);
 
 /// Masters, moments and their scales: what a checkpoint holds.

@@ -60,14 +60,21 @@ TEST(CopyBytes, CountTheFormatsBitsAndItsScales) {
       << "the last block of a vector may be shorter";
 }
 
+TEST(ParameterBytes, OfEmbeddingsAndVectorsAreTheirOwn) {
+  const auto rows = bytes_per_parameter(
+      config({"model.tied=1", "optimizer.moments=8bit", "optimizer.weights=bf16"}));
+  EXPECT_EQ(rows[1].total(), (2 + 4 + 8) * rows[1].parameters) << "plain moments";
+  EXPECT_EQ(rows[2].total(), 16 * rows[2].parameters) << "nothing but FP32";
+}
+
 TEST(ParameterBytes, AddUpAndLeaveOutNone) {
   for (const char* moments : {"fp32", "8bit", "fp8"}) {
     const train::RunConfig c = config({std::string("optimizer.moments=") + moments});
     const std::vector<ParameterBytes> rows = bytes_per_parameter(c);
-    ASSERT_EQ(rows.size(), 3u);
-    EXPECT_EQ(rows[0].parameters + rows[1].parameters, rows[2].parameters);
-    EXPECT_EQ(rows[0].total() + rows[1].total(), rows[2].total());
-    EXPECT_EQ(rows[2].parameters, train::measure(c).parameters);
+    ASSERT_EQ(rows.size(), 4u);
+    EXPECT_EQ(rows[0].parameters + rows[1].parameters + rows[2].parameters, rows[3].parameters);
+    EXPECT_EQ(rows[0].total() + rows[1].total() + rows[2].total(), rows[3].total());
+    EXPECT_EQ(rows[3].parameters, train::measure(c).parameters);
   }
 }
 

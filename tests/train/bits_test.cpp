@@ -98,10 +98,30 @@ TEST_P(Bits, DoNotDependOnRecompute) {
     EXPECT_EQ(with(std::string("train.recompute=") + r), plain()) << r;
 }
 
+// Sums of gradients are rounded to BF16 after every micro-batch, and so it is part of the result.
+TEST(Bf16Gradients, DependOnTheMicroBatchAndOnNothingElse) {
+  const auto with = [](const char* key) {
+    return trace({"optimizer.gradients=bf16", "optimizer.moments=bf16", key}, 3);
+  };
+  const Trace plain = with("run.threads=1");
+  for (const char* key : {"run.threads=3", "run.kernels=ref", "run.kernels=avx2",
+                          "train.recompute=attention", "train.recompute=block"})
+    EXPECT_EQ(with(key), plain) << key;
+  EXPECT_NE(with("train.micro_batch=2"), plain);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, Bits,
-    testing::Values(Family{"llama_bf16", {}, 50}, Family{"llama_fp32", {"train.recipe=fp32"}, 8},
-                    Family{"gpt2_bf16", {"model.family=gpt2", "model.kv_heads=0"}, 8}),
+    testing::Values(
+        Family{"llama_bf16", {}, 50}, Family{"llama_fp32", {"train.recipe=fp32"}, 8},
+        Family{"gpt2_bf16", {"model.family=gpt2", "model.kv_heads=0"}, 8},
+        Family{"llama_bf16_states", {"optimizer.moments=bf16", "optimizer.weights=bf16"}, 4},
+        Family{
+            "llama_8bit_states", {"model.width=64", "model.layers=1", "optimizer.moments=8bit"}, 4},
+        Family{"gpt2_fp8_states",
+               {"model.family=gpt2", "model.kv_heads=0", "optimizer.moments=fp8",
+                "optimizer.weights=bf16"},
+               4}),
     [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace

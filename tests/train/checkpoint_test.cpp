@@ -71,6 +71,25 @@ TEST(Checkpoint, GivesBackEveryByteAndFact) {
   EXPECT_EQ(loaded(run.path()), m.bytes());
 }
 
+TEST(Checkpoint, RefusesAnotherWayOfStoringAndNamesTheKey) {
+  const TemporaryFolder run;
+  const TinyModel m(1);
+  CheckpointContents c = m.contents(10);
+  c.info.moments = "8bit";
+  const Checkpoint back(save_checkpoint(run.path(), c, 3));
+  EXPECT_NO_THROW(back.check_storage("8bit", "master"));
+  const auto report = [&](const char* moments, const char* weights) {
+    try {
+      back.check_storage(moments, weights);
+    } catch (const Error& e) {
+      return e.report();
+    }
+    return std::string();
+  };
+  EXPECT_NE(report("fp32", "master").find("--set optimizer.moments=8bit"), std::string::npos);
+  EXPECT_NE(report("8bit", "bf16").find("--set optimizer.weights=master"), std::string::npos);
+}
+
 TEST(Checkpoint, LoadsForInferenceWithoutTheRunFile) {
   const TemporaryFolder run;
   const TinyModel m(5);

@@ -164,6 +164,31 @@ TEST(RunConfig, TheHashChangesWithWhatDecidesResultsAndWithNothingElse) {
     EXPECT_NE(results_hash(read(kModel, {o})), plain) << o;
 }
 
+TEST(RunConfig, TheHashKnowsHowStatesAreStoredButForTheDefaults) {
+  const std::string plain = results_hash(read(kModel));
+  EXPECT_EQ(results_hash(read(kModel, {"optimizer.moments=fp32", "optimizer.weights=master",
+                                       "optimizer.gradients=fp32"})),
+            plain);
+  for (const char* o : {"optimizer.moments=bf16", "optimizer.moments=fp8", "optimizer.moments=8bit",
+                        "optimizer.weights=bf16", "optimizer.gradients=bf16"})
+    EXPECT_NE(results_hash(read(kModel, {o})), plain) << o;
+  const std::string stored = "optimizer.gradients=bf16";
+  EXPECT_NE(results_hash(read(kModel, {stored, "train.micro_batch=2"})),
+            results_hash(read(kModel, {stored})))
+      << "sums are rounded after each";
+}
+
+TEST(RunConfig, NothingOfTheYardstickIsStoredInLess) {
+  for (const char* o :
+       {"optimizer.moments=8bit", "optimizer.weights=bf16", "optimizer.gradients=bf16"}) {
+    const std::string said = report(kModel, {"train.recipe=fp64", o});
+    const std::string key = std::string(o).substr(0, std::string(o).find('='));
+    EXPECT_NE(said.find(key), std::string::npos) << said;
+    EXPECT_NE(said.find("hint"), std::string::npos) << said;
+  }
+  EXPECT_NE(report(kModel, {"optimizer.moments=fp9"}).find("fp8"), std::string::npos);
+}
+
 TEST(RunConfig, AConstantScheduleMayRunLonger) {
   EXPECT_EQ(results_hash(read(kModel, {"schedule.name=constant", "train.steps=100"})),
             results_hash(read(kModel, {"schedule.name=constant", "train.steps=900"})));

@@ -69,6 +69,11 @@ INSTANTIATE_TEST_SUITE_P(
                                              "train.recompute=attention", "train.recipe=fp32"},
                     std::vector<std::string>{"model.family=gpt2", "model.kv_heads=0",
                                              "train.recompute=block", "train.micro_batch=8"},
+                    std::vector<std::string>{"optimizer.moments=bf16", "optimizer.weights=bf16"},
+                    std::vector<std::string>{"model.width=64", "optimizer.moments=8bit"},
+                    std::vector<std::string>{"optimizer.moments=fp8", "optimizer.gradients=bf16"},
+                    std::vector<std::string>{"model.tied=1", "optimizer.weights=bf16",
+                                             "optimizer.gradients=bf16", "train.recipe=fp32"},
                     std::vector<std::string>{"model.qk_norm=true", "model.qkv_bias=true",
                                              "model.window=7", "model.head_dim=16"}));
 
