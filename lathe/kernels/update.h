@@ -17,11 +17,11 @@ struct AdamW {
 
 /// How a moment lies between two steps. docs/optimizer.md has the formulas.
 enum class MomentKind : u8 {
-  plain,    // values in the type that is computed in: f32, f64
-  bf16,     // values in bf16, rounded stochastically
-  dynamic,  // values in u8: codes of a dynamic map (update_tables.h), of the first moment the
-            // signed one; scales (1, blocks) f32: the largest magnitude of each kMomentBlock
-            // elements
+  plain,     // values in the type that is computed in: f32, f64
+  bf16,      // values in bf16, rounded stochastically
+  dynamic,   // values in u8: codes of a dynamic map (update_tables.h), of the first moment the
+             // signed one; scales (1, blocks) f32: the largest magnitude of each kMomentBlock
+             // elements
   expanded,  // values in u8: E4M3 of sign(x) (|x| / centre)^k / scale; scales (groups, 3) f32:
              // scale, k and centre of each kMomentGroup elements (COAT, 2410.19313)
 };

@@ -15,15 +15,6 @@ namespace lathe::kernels {
 /// Which moment: it decides the map, and what rounding must not do.
 enum class Which : u8 { first, second };
 
-template <Lanes L, class W>
-LATHE_INLINE W code_of(const CodeTable& t, const L& x) {
-  W code = W::broadcast(0);
-#pragma GCC unroll 8
-  for (u32 step = 128; step > 0; step /= 2)
-    code = add_where((code + W::broadcast(step - 1)).look_up(t.threshold) <= x, code, step);
-  return code;
-}
-
 template <Lanes L>
 LATHE_INLINE L magnitude(const L& x) {
   return -minus_abs(x);
@@ -71,8 +62,8 @@ LATHE_INLINE void encode_dynamic(u8* codes, float* scale, const float* x, const 
     if (*scale == 0) return W::broadcast(t.zero).store(codes + i, n);
     const L y = L::load(x + i, n) / L::broadcast(*scale);
     if (which == Which::second)
-      return code_of<L, W>(t, select(y > zero, max(y, least), zero)).store(codes + i, n);
-    W code = code_of<L, W>(t, y);
+      return W::search(t.tree, select(y > zero, max(y, least), zero)).store(codes + i, n);
+    W code = W::search(t.tree, y);
     // What only decays must get smaller in the end: to nearest it could stay for ever.
     const L value = code.look_up(t.value);
     const auto still = L::load(g + i, n) == zero;
@@ -89,7 +80,7 @@ struct Expansion {
 
 /// log2(448^2 / 2), the binades between the largest magnitude and the smallest after expansion.
 inline constexpr float kExpandedBinades = 16.614710F;
-/// Sixteenths of k. Less would leave two codes further apart than a factor of 1.7; more would be
+/// Sixteenths of k. Less would leave two codes further apart than a factor of 1.6; more would be
 /// finer than f32 resolves.
 inline constexpr float kLeastExpansion = 4, kMostExpansion = 16384;
 
@@ -133,7 +124,7 @@ LATHE_INLINE void encode_expanded(u8* codes, float* group, const float* x, const
     L y = min(exp(k * log(magnitude(from) / centre)) / scale, most);
     if (which == Which::second) y = max(y, least);
     y = select(from == zero, zero, y);
-    W code = code_of<L, W>(kE4m3, y);
+    W code = W::search(kE4m3.tree, y);
     if (which == Which::first) {
       const auto still = L::load(g + i, n) == zero;
       code = add_where(still & (code.look_up(kE4m3.value) > y), code, ~0u);

@@ -13,6 +13,15 @@ namespace {
 constexpr int kDecades = 7;
 constexpr double kDecade[kDecades] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
 
+/// tree = thresholds, ascending, in the order of a balanced tree.
+constexpr void plant(CodeTable& t, const float (&thresholds)[255]) {
+  for (int node = 1, level = 1; node < 256; ++node) {
+    if (node == 2 * level) level = node;
+    const int width = 256 / level;
+    t.tree[node] = thresholds[(node - level) * width + width / 2 - 1];
+  }
+}
+
 constexpr CodeTable dynamic_map(bool with_sign) {
   CodeTable t{};
   int n = 0;
@@ -28,8 +37,9 @@ constexpr CodeTable dynamic_map(bool with_sign) {
     }
   }
   std::sort(t.value, t.value + 256);
-  for (int c = 0; c < 255; ++c) t.threshold[c] = (t.value[c] + t.value[c + 1]) / 2;
-  t.threshold[255] = std::numeric_limits<float>::infinity();
+  float middle[255] = {};
+  for (int c = 0; c < 255; ++c) middle[c] = (t.value[c] + t.value[c + 1]) / 2;
+  plant(t, middle);
   t.zero = with_sign ? 127 : 0;
   return t;
 }
@@ -48,12 +58,14 @@ constexpr CodeTable e4m3() {
     t.value[c] = e4m3_value(c);
     t.value[c + 128] = -e4m3_value(c);
   }
-  for (int c = 0; c < 256; ++c) t.threshold[c] = std::numeric_limits<float>::infinity();
+  float threshold[255] = {};
+  for (float& x : threshold) x = std::numeric_limits<float>::infinity();
   for (int c = 0; c < 126; ++c) {
     const float middle = (t.value[c] + t.value[c + 1]) / 2;
     const u32 even = c % 2 == 0 ? 1 : 0;
-    t.threshold[c] = std::bit_cast<float>(std::bit_cast<u32>(middle) + even);
+    threshold[c] = std::bit_cast<float>(std::bit_cast<u32>(middle) + even);
   }
+  plant(t, threshold);
   t.zero = 0;
   return t;
 }

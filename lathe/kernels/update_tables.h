@@ -8,8 +8,8 @@ namespace lathe::kernels {
 
 struct CodeTable {
   float value[256];  // of each code
-  // Ascending, the last without meaning: the code of x is how many of them are at most x.
-  float threshold[256];
+  // The code of x is how many of these 255 are at most x. As Words::search has them; [0] is unused.
+  float tree[256];
   u32 zero;  // the code of 0
 };
 

@@ -3,22 +3,24 @@
 // random bits and for codes of eight bits.
 //
 // A word type W has
-//   Floats                        its lane type
-//   broadcast(u), counting(u)     sixteen times u; u + lane
-//   load(p, n), store(p, n)       from and to u8, n as in lanes.h; the store keeps the low eight
-//   bits a + b, a ^ b, a & b           modulo 2^32 upper()                       a >> 16 product(a,
-//   m, high)           low 32 bits of a m; high = the others of(x), as_float()             the bits
-//   of floats, and back look_up(table)                table[a], of float add_where(mask, a, u) mask
-//   ? a + u : a
+//   Floats                      its lane type
+//   broadcast(u), counting(u)   sixteen times u; u + lane
+//   load(p, n), store(p, n)     from and to u8, n as in lanes.h; the low eight bits are stored
+//   a + b, a ^ b, a & b         modulo 2^32
+//   upper()                     a >> 16
+//   product(a, m, high)         low 32 bits of a m; high = the others
+//   of(x), as_float()           the bits of floats, and back
+//   look_up(table)              table[a], of 256 floats
+//   search(tree, x)             how many of 255 floats are at most x; they stand as a balanced
+//                               tree: node n has children 2 n and 2 n + 1, the root is 1
+//   add_where(mask, a, u)       mask ? a + u : a
 //
 // PlainWords is the one in plain C++.
 
 #include <bit>
-#include <type_traits>
 
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
-#include "lathe/kernels/encode.h"
 #include "lathe/kernels/lanes.h"
 
 namespace lathe::kernels {
@@ -69,6 +71,13 @@ struct PlainWords {
   }
   Floats look_up(const float* table) const {
     return Floats::each([&](i64 i) { return table[v[i]]; });
+  }
+  static PlainWords search(const float* tree, const Floats& x) {
+    return each([&](i64 i) {
+      u32 node = 1;
+      while (node < 256) node = 2 * node + (tree[node] <= x.v[i] ? 1 : 0);
+      return node - 256;
+    });
   }
   friend PlainWords add_where(const Floats::Mask& m, const PlainWords& a, u32 u) {
     return each([&](i64 i) { return m.on[i] ? a.v[i] + u : a.v[i]; });

@@ -57,6 +57,19 @@ struct Words {
   LATHE_INLINE F16 look_up(const float* table) const {
     return {_mm256_i32gather_ps(table, a, 4), _mm256_i32gather_ps(table, b, 4)};
   }
+  LATHE_INLINE static Words search(const float* tree, F16 x) {
+    Words at = broadcast(0);
+#pragma GCC unroll 4
+    for (int level = 0; level < 4; ++level) {
+      const __m256 nodes = _mm256_loadu_ps(tree + (1 << level));
+      const F16 node{_mm256_permutevar8x32_ps(nodes, at.a), _mm256_permutevar8x32_ps(nodes, at.b)};
+      at = add_where(node <= x, at + at, 1);
+    }
+#pragma GCC unroll 4
+    for (int level = 4; level < 8; ++level)
+      at = add_where(at.look_up(tree + (1 << level)) <= x, at + at, 1);
+    return at;
+  }
   LATHE_INLINE friend Words add_where(F16::Mask m, Words x, u32 u) {
     const __m256i some = _mm256_set1_epi32(static_cast<i32>(u));
     return x + Words{_mm256_and_si256(_mm256_castps_si256(m.a), some),
