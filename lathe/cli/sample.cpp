@@ -76,7 +76,7 @@ void declare(CLI::App& a, SampleOptions& o) {
 /// A model with its words, wherever it came from.
 struct Source {
   model::ModelConfig config;
-  const numerics::Recipe* recipe;
+  std::unique_ptr<const numerics::Recipe> recipe;
   Arena weights;
   parallel::ParamSet params;
   data::Tokenizer tokenizer;
@@ -88,13 +88,13 @@ Source read_llama2c(const SampleOptions& o) {
     throw Error("a llama2.c model does not hold its tokenizer")
         .at(o.model)
         .hint("add --tokenizer tokenizer.bin");
-  const numerics::Recipe& recipe = numerics::recipe("fp32");
+  auto recipe = std::make_unique<const numerics::Recipe>(numerics::recipe("fp32"));
   Arena measured("weights");
-  const parallel::ParamSet dry(model::param_specs(file.config()), recipe, measured, nullptr);
+  const parallel::ParamSet dry(model::param_specs(file.config()), *recipe, measured, nullptr);
   Arena weights("weights", measured.peak());
-  parallel::ParamSet params(model::param_specs(file.config()), recipe, weights, nullptr);
+  parallel::ParamSet params(model::param_specs(file.config()), *recipe, weights, nullptr);
   file.read_weights(params);
-  return {file.config(), &recipe, std::move(weights), std::move(params),
+  return {file.config(), std::move(recipe), std::move(weights), std::move(params),
           data::Tokenizer::load(o.tokenizer)};
 }
 
@@ -106,7 +106,7 @@ Source read_checkpoint(const SampleOptions& o) {
     throw Error("this checkpoint was written without a tokenizer")
         .at(m.folder)
         .hint("add --tokenizer tokenizer.json");
-  return {m.info.model, m.recipe, std::move(m.weights), std::move(m.params),
+  return {m.info.model, std::move(m.recipe), std::move(m.weights), std::move(m.params),
           data::Tokenizer::load(tokenizer)};
 }
 

@@ -93,7 +93,7 @@ std::string page(const train::RunConfig& c, const train::Footprint& f, const Mem
       "step         {} tokens: {} sequences of {}, {} at a time; {} steps see {} tokens\n",
       grouped(f.tokens_per_step), t.global_batch, c.model.context, t.micro_batch, grouped(t.steps),
       count_text(static_cast<double>(t.steps) * static_cast<double>(f.tokens_per_step)));
-  s += fmt::format("recipe       {}, recompute {}\n\n", t.recipe, t.recompute);
+  s += fmt::format("recipe       {}, recompute {}\n\n", train::recipe_of(c).name, t.recompute);
   s += memory_table(f, m);
   s += "\n" + parameter_table(c, held_bytes(f));
   s += "\nwork, in operations\n";

@@ -60,7 +60,7 @@ void add_copy(ParameterBytes& b, const numerics::Encoding& e, const parallel::Pa
 /// Weight and master of one parameter.
 void add_weight(ParameterBytes& b, const parallel::Param& p, const train::RunConfig& c) {
   const numerics::Products& products = numerics::products_of(
-      numerics::recipe(c.train.recipe), place_of(p.spec.name, c.model), 1, c.train.steps);
+      train::recipe_of(c), place_of(p.spec.name, c.model), 1, c.train.steps);
   const numerics::Encoding &forward = products.forward.b, &back = products.grad_x.b;
   const numerics::FormatInfo& f = numerics::info(forward.format);
   const bool is_master = f.storage == p.master.type && f.bits == 8 * size_of(p.master.type);

@@ -1,6 +1,7 @@
 #include "lathe/train/checkpoint.h"
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lathe/model/config.h"
 #include "lathe/model/transformer.h"
 #include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
 #include "lathe/optim/optimizer.h"
 #include "lathe/parallel/params.h"
 #include "lathe/train/checkpoint_names.h"
@@ -31,6 +33,7 @@ constexpr const char* kState = "optimizer.safetensors";
 constexpr const char* kRecipeState = "recipe.safetensors";
 constexpr const char* kInfo = "state.json";
 constexpr const char* kConfig = "config.toml";
+constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kTokenizer = "tokenizer.json";
 
 std::string to_text(const CheckpointInfo& i) {
@@ -134,6 +137,7 @@ void write_all(const std::string& folder, const CheckpointContents& c) {
   if (!recipe.empty()) files.write(kRecipeState, recipe, c.info.step);
   files.write(kInfo, to_text(c.info));
   files.write(kConfig, c.config_toml);
+  files.write(kRecipe, c.recipe_toml);
   if (!c.tokenizer_path.empty()) files.write(kTokenizer, read_file(c.tokenizer_path));
   files.write_manifest(c.info.step);
 }
@@ -169,6 +173,7 @@ Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
     if (!m.files.contains(name))
       throw Error("the checkpoint's manifest does not name {}", name)
           .at(folder_ + "/" + kManifestName);
+  if (m.files.contains(kRecipe)) recipe_path_ = folder_ + "/" + kRecipe;
   if (m.files.contains(kTokenizer)) tokenizer_path_ = folder_ + "/" + kTokenizer;
   info_ = read_info(folder_ + "/" + kInfo);
 }
@@ -183,6 +188,11 @@ void Checkpoint::check_storage(const std::string& moments, const std::string& we
   };
   check("optimizer.moments", info_.moments, moments);
   check("optimizer.weights", info_.weights, weights);
+}
+
+numerics::Recipe Checkpoint::recipe() const {
+  return recipe_path_.empty() ? numerics::recipe(info_.recipe)
+                              : numerics::read_recipe(recipe_path_);
 }
 
 void Checkpoint::read_weights(parallel::ParamSet& p) const {
@@ -220,19 +230,20 @@ LoadedModel load_model(const std::string& path, Pick pick) {
         .hint("name a run folder that `lathe train` has written a checkpoint to");
   const Checkpoint c(folder);
   model::check(c.info().model);
-  const numerics::Recipe& recipe = numerics::recipe(c.info().recipe);
+  auto recipe = std::make_unique<const numerics::Recipe>(c.recipe());
   const auto specs = model::param_specs(c.info().model);
   const parallel::Storage storage{.bf16_weights = c.info().weights == "bf16"};
   Arena measuring("weights");
   {
-    const parallel::ParamSet dry(specs, recipe, measuring, nullptr, storage);
+    const parallel::ParamSet dry(specs, *recipe, measuring, nullptr, storage);
   }
   Arena weights("weights", measuring.peak());
-  parallel::ParamSet params(specs, recipe, weights, nullptr, storage);
+  parallel::ParamSet params(specs, *recipe, weights, nullptr, storage);
   c.read_weights(params);
   c.read_histories(params);
-  params.choose(recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
-  return {c.info(), &recipe, folder, c.tokenizer_path(), std::move(weights), std::move(params)};
+  params.choose(*recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
+  return {c.info(),           std::move(recipe),  folder,
+          c.tokenizer_path(), std::move(weights), std::move(params)};
 }
 
 }  // namespace lathe::train

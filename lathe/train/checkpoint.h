@@ -2,6 +2,7 @@
 // Checkpoints: folders `checkpoints/step-00000050` of a run folder, each complete in itself, and a
 // file `checkpoints/latest` that names the one to go on from. docs/checkpoint.md describes them.
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ struct CheckpointContents {
   std::vector<std::pair<std::string, Tensor>> state;              // of the optimizer
   std::vector<std::pair<std::string, Tensor>> recipe_state = {};  // of the recipe; may be none
   std::string config_toml;                                        // resolved configuration
+  std::string recipe_toml;                                        // its whole recipe
   std::string tokenizer_path;                                     // copied; empty: none
 };
 
@@ -64,6 +66,8 @@ class Checkpoint {
 
   const std::string& folder() const { return folder_; }
   const CheckpointInfo& info() const { return info_; }
+  /// The one it was trained in.
+  numerics::Recipe recipe() const;
   /// Empty when the checkpoint has none.
   const std::string& tokenizer_path() const { return tokenizer_path_; }
 
@@ -79,14 +83,14 @@ class Checkpoint {
   void read_histories(const parallel::ParamSet& p) const;
 
  private:
-  std::string folder_, tokenizer_path_;
+  std::string folder_, tokenizer_path_, recipe_path_;
   CheckpointInfo info_;
 };
 
 /// A model for inference. The parameters are views of `weights`.
 struct LoadedModel {
   CheckpointInfo info;
-  const numerics::Recipe* recipe;
+  std::unique_ptr<const numerics::Recipe> recipe;
   std::string folder;          // the checkpoint's
   std::string tokenizer_path;  // tokenizer.json inside it; empty: none
   Arena weights;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,10 @@
 #include "lathe/base/view.h"
 #include "lathe/data/loader.h"
 #include "lathe/model/config.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
+#include "lathe/numerics/recipe_text.h"
+#include "lathe/train/recipe_fit.h"
 
 namespace lathe::train {
 
@@ -31,6 +36,22 @@ i64 tokenizer_ids(const ConfigFile& file, const RunConfig& c) {
       "data.shards",
       Error("data.shards = \"{}\" does not exist, and model.vocab is not set either", shards)
           .hint("make it: lathe data TEXT… --vocab 4096 --out {}", shards));
+}
+
+bool is_file(const std::string& recipe) { return recipe.ends_with(".toml"); }
+
+/// A path in the run file starts from there, one on the command line from the current folder.
+numerics::Recipe find_recipe(const ConfigFile& file, const std::string& name) {
+  if (!is_file(name)) return numerics::recipe(name);
+  const ConfigFile::Value* v = file.find("train.recipe");
+  std::filesystem::path path = name;
+  if (v && v->line > 0 && path.is_relative())
+    path = std::filesystem::path(file.path()).parent_path() / path;
+  if (!exists(path.string()))
+    throw file.error_at("train.recipe",
+                        Error("train.recipe = \"{}\": there is no file {}", name, path.string())
+                            .hint("named recipes: {}", fmt::join(numerics::recipe_names(), ", ")));
+  return numerics::read_recipe(path.string());
 }
 
 /// The key that a message begins with: "model.heads = 12 does not divide …".
@@ -107,19 +128,20 @@ void check_fp64_storage(const ConfigFile& file, const OptimizerSection& o) {
 }
 
 void check_recipe(const ConfigFile& file, RunConfig& c) {
-  if (c.train.recipe != "fp64") return;
+  check_fit(file, c);
+  if (c.recipe.master != DType::f64) return;
   check_fp64_storage(file, c.optimizer);
   if (c.run.kernels == "auto") c.run.kernels = "ref";
   if (c.run.kernels != "ref")
-    throw file.error_at("run.kernels",
-                        Error("run.kernels = \"{}\" does not know recipe \"fp64\"", c.run.kernels)
-                            .hint("set run.kernels = \"ref\""));
+    throw file.error_at("run.kernels", Error("run.kernels = \"{}\" does not know recipe \"{}\"",
+                                             c.run.kernels, c.recipe.name)
+                                           .hint("set run.kernels = \"ref\""));
   // Twice the bytes an element: half the elements that attention's scratch holds.
   constexpr i64 kMostHeadDim = 256;
   if (c.model.head_dim > kMostHeadDim)
-    throw file.error_at("model.head_dim",
-                        Error("model.head_dim = {} is too large for \"fp64\"", c.model.head_dim)
-                            .hint("at most {}", kMostHeadDim));
+    throw file.error_at("model.head_dim", Error("model.head_dim = {} is too large for \"{}\"",
+                                                c.model.head_dim, c.recipe.name)
+                                              .hint("at most {}", kMostHeadDim));
 }
 
 void check_names(const ConfigFile& file, const RunConfig& c) {
@@ -135,8 +157,15 @@ void resolve_schedule(RunConfig& c) {
         std::min(std::max<i64>(1, c.train.steps / 10), c.train.steps - c.schedule.warmup);
 }
 
+/// Whether the length of a run decides which products its steps take.
+bool looks_at_steps(const numerics::Recipe& r) {
+  return std::any_of(r.overrides.begin(), r.overrides.end(),
+                     [](const numerics::Override& o) { return o.from > 0 || o.until < 1; });
+}
+
 std::vector<std::pair<std::string, std::string>> all_values(const RunConfig& c) {
   RunConfig copy = c;
+  if (is_file(copy.train.recipe)) copy.train.recipe = kRecipeFile;
   Lister l;
   visit(l, copy);
   return l.values();
@@ -150,6 +179,7 @@ RunConfig read_run(const ConfigFile& file) {
   visit(r, c);
   r.finish();
   check_names(file, c);
+  c.recipe = find_recipe(file, c.train.recipe);
   const i64 ids = tokenizer_ids(file, c);
   model::resolve(c.model, ids);
   if (c.model.tokens < ids)
@@ -195,6 +225,7 @@ std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c
                                                           "run.kernels",
                                                           "train.recompute",
                                                           "train.checkpoint_every",
+                                                          "train.fidelity_every",
                                                           "train.eval_every",
                                                           "train.eval_sequences",
                                                           "train.keep_checkpoints",
@@ -207,12 +238,17 @@ std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c
        {"optimizer.gradients", "\"fp32\""}}};
   std::vector<std::pair<std::string, std::string>> keys = all_values(c);
   std::erase_if(keys, [&](const auto& k) {
-    if (k.first == "train.steps") return c.schedule.name == "constant";
-    if (k.first == "train.micro_batch") return c.optimizer.gradients == "fp32";
+    if (k.first == "train.steps") return c.schedule.name == "constant" && !looks_at_steps(c.recipe);
+    if (k.first == "train.micro_batch")
+      return c.optimizer.gradients == "fp32" && !numerics::spans_micro_batch(c.recipe);
     const auto at_default = std::find(kLater.begin(), kLater.end(), k);
     if (at_default != kLater.end()) return true;
     return std::find(kFree.begin(), kFree.end(), k.first) != kFree.end();
   });
+  for (auto& [key, value] : keys)
+    if (key == "train.recipe") value = toml_value(c.recipe.name);
+  for (const auto& [key, value] : numerics::results_keys(c.recipe))
+    keys.emplace_back("recipe." + key, value);
   return keys;
 }
 

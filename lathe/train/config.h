@@ -7,6 +7,7 @@
 
 #include "lathe/base/config.h"
 #include "lathe/model/config.h"
+#include "lathe/numerics/recipe.h"
 
 namespace lathe::train {
 
@@ -56,6 +57,7 @@ struct RunConfig {
   TrainSection train;
   OptimizerSection optimizer;
   ScheduleSection schedule;
+  numerics::Recipe recipe = numerics::recipe("bf16");  // what train.recipe names; see recipe_of
 };
 
 template <class V>
@@ -75,10 +77,13 @@ void visit(V& v, TrainSection& c) {
   v("steps", c.steps, "optimizer steps of the whole run", at_least(1));
   v("global_batch", c.global_batch, "sequences that one optimizer step sees", at_least(1));
   v("micro_batch", c.micro_batch,
-    "sequences that go through the model at once: memory grows with it, results do not change",
+    "sequences that go through the model at once: memory grows with it, results do not change but "
+    "where a recipe's scales span a micro-batch",
     at_least(1));
-  v("recipe", c.recipe, "number formats of products and of what lies between them",
-    one_of({"fp32", "bf16", "fp64"}));
+  v("recipe", c.recipe,
+    "number formats of products and of what lies between them, or the path of a .toml file that "
+    "says them (docs/recipes.md)",
+    Rule{.choices = numerics::recipe_names(), .or_ending = ".toml"});
   v("recompute", c.recompute,
     "what backward computes again rather than keeps: less memory, more time",
     one_of({"none", "attention", "block"}));
@@ -133,9 +138,16 @@ void visit(V& v, RunConfig& c) {
   v.section("schedule", c.schedule);
 }
 
+/// What products and all between them are written down as.
+inline const numerics::Recipe& recipe_of(const RunConfig& c) { return c.recipe; }
+
 /// Reads, fills in defaults that depend on the tokenizer (vocabulary), and checks across fields;
 /// every error names the key and its line.
 RunConfig read_run(const ConfigFile& file);
+
+/// What a user's recipe is called in a resolved configuration: numerics::to_toml of it lies in a
+/// file of that name beside.
+inline constexpr const char* kRecipeFile = "recipe.toml";
 
 /// The resolved configuration as TOML that reads back to the same values.
 std::string to_toml(const RunConfig& c);
@@ -148,8 +160,10 @@ std::string reference_toml();
 
 /// Every key that decides a run's results, with its value as TOML writes it: not the folder,
 /// threads, kernels, recompute, checkpoints, evaluation or samples; train.steps only where the
-/// schedule looks at it (any but "constant"); train.micro_batch only where sums are rounded between
-/// two of them; how moments, weights and gradients are stored only where it is not the default.
+/// schedule or the recipe looks at it; train.micro_batch only where a scale of the recipe spans it
+/// or sums are rounded between two of them; how moments, weights and gradients are stored only
+/// where it is not the default. The whole recipe is among them, as "recipe.forward.x.format" and so
+/// on; train.recipe is its name.
 std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c);
 
 /// Hash of results_keys: a run folder holding another one is refused.

@@ -18,7 +18,7 @@
 #include "lathe/data/loader.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_text.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
 #include "lathe/train/events.h"
@@ -127,7 +127,7 @@ Run::Run(const RunConfig& c, const Footprint& need, const LoopOptions& o)
       held_out_(held_out_loader(c, shards_)) {
   if (c.train.sample_tokens > 0) tokenizer_ = data::Tokenizer::load(shards_.tokenizer_path);
   at_.seed = c.run.seed;
-  at_.recipe = c.train.recipe;
+  at_.recipe = recipe_of(c).name;
   at_.results_hash = results_hash(c);
   at_.tokenizer_hash = shards_.tokenizer_hash;
   at_.moments = c.optimizer.moments;
@@ -149,7 +149,7 @@ void Run::begin() {
   saved_ = at_.step;
   if (at_.step >= c_.train.steps) return;
 
-  peak_ = measure_peak(k_, numerics::recipe(c_.train.recipe), q_);
+  peak_ = measure_peak(k_, recipe_of(c_), q_);
   log_.emplace(folder_.file("log.jsonl"), at_.step);
   events_.emplace(folder_.path(), at_.step);
   write_run_json(folder_.file("run.json"), {.config = c_,
@@ -248,8 +248,7 @@ void Run::evaluate(LogRecord& r) {
       throw;
     }
   if (tokenizer_)
-    r.sample = continue_prompt(c_, trainer_.transformer(), k_, numerics::recipe(c_.train.recipe),
-                               q_, *tokenizer_);
+    r.sample = continue_prompt(c_, trainer_.transformer(), k_, recipe_of(c_), q_, *tokenizer_);
 }
 
 void Run::write(const LogRecord& r) {
@@ -276,6 +275,7 @@ void Run::write_checkpoint() {
                                  .state = trainer_.optimizer().state(),
                                  .recipe_state = trainer_.recipe_state(),
                                  .config_toml = to_toml(c_),
+                                 .recipe_toml = numerics::to_toml(recipe_of(c_)),
                                  .tokenizer_path = shards_.tokenizer_path},
                                 c_.train.keep_checkpoints);
   saved_ = at_.step;

@@ -5,9 +5,11 @@
 
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +18,9 @@
 #include "lathe/base/file.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/version.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
+#include "lathe/numerics/recipe_text.h"
 #include "lathe/train/config.h"
 
 namespace lathe::train {
@@ -24,19 +29,52 @@ namespace {
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kLock = "lock";
 
+/// A value as TOML writes it, without the quotes of a string.
+std::string bare(const std::string& toml) {
+  return toml.size() >= 2 && toml.front() == '"' ? toml.substr(1, toml.size() - 2) : toml;
+}
+
 std::string text_of(const ConfigFile::Value* v) {
   if (!v) return "unset";
   return std::visit([](const auto& x) { return fmt::format("{}", x); }, v->value);
+}
+
+std::string difference(const std::string& key, const std::string& there, const std::string& here) {
+  return fmt::format("{} ({} there, {} now)", key, there, here);
+}
+
+/// The recipe of the run that lies in a folder.
+numerics::Recipe recipe_there(const std::string& folder, const ConfigFile& config) {
+  const std::string path = folder + "/" + kRecipeFile;
+  return exists(path) ? numerics::read_recipe(path)
+                      : numerics::recipe(text_of(config.find("train.recipe")));
+}
+
+/// The name alone where names differ, else each key.
+std::vector<std::string> differing_keys(const numerics::Recipe& there,
+                                        const numerics::Recipe& now) {
+  if (there.name != now.name) return {difference("train.recipe", there.name, now.name)};
+  std::map<std::string, std::pair<std::string, std::string>> values;
+  for (const auto& [key, value] : numerics::results_keys(there)) values[key].first = bare(value);
+  for (const auto& [key, value] : numerics::results_keys(now)) values[key].second = bare(value);
+  std::vector<std::string> keys;
+  const auto shown = [](const std::string& s) { return s.empty() ? "unset" : s; };
+  for (const auto& [key, v] : values)
+    if (v.first != v.second)
+      keys.push_back(difference("recipe." + key, shown(v.first), shown(v.second)));
+  return keys;
 }
 
 /// "train.steps (200 there, 300 now)" for each key that results depend on.
 std::vector<std::string> differing_keys(const std::string& old_path, const RunConfig& now) {
   const ConfigFile old = ConfigFile::read(old_path);
   const ConfigFile fresh = ConfigFile::parse(to_toml(now), old_path);
-  std::vector<std::string> keys;
+  const std::string folder = std::filesystem::path(old_path).parent_path().string();
+  std::vector<std::string> keys = differing_keys(recipe_there(folder, old), recipe_of(now));
   for (const auto& [key, value] : results_keys(now)) {
+    if (key == "train.recipe" || key.starts_with("recipe.")) continue;
     const std::string there = text_of(old.find(key)), here = text_of(fresh.find(key));
-    if (there != here) keys.push_back(fmt::format("{} ({} there, {} now)", key, there, here));
+    if (there != here) keys.push_back(difference(key, there, here));
   }
   return keys;
 }
@@ -46,7 +84,7 @@ void check_unused(const std::string& folder) {
   std::error_code e;
   for (const auto& entry : std::filesystem::directory_iterator(folder, e)) {
     const std::string name = entry.path().filename().string();
-    if (name != kLock && !name.starts_with(kConfig))
+    if (name != kLock && !name.starts_with(kConfig) && !name.starts_with(kRecipeFile))
       throw Error("run.folder = \"{}\" holds other things than a run, such as {}", folder, name)
           .hint("use a new folder: --set run.folder={}/run", folder);
   }
@@ -75,6 +113,7 @@ RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
         .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
               path_);
   }
+  write_atomically(file(kRecipeFile), numerics::to_toml(recipe_of(c)));
   write_atomically(config, to_toml(c));
 }
 
@@ -85,7 +124,7 @@ void write_run_json(const std::string& path, const RunFacts& f) {
   j["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   j["first_step"] = f.first_step;
   j["results_hash"] = results_hash(f.config);
-  j["recipe"] = f.config.train.recipe;
+  j["recipe"] = recipe_of(f.config).name;
   j["kernels"] = f.kernels;
   j["threads"] = f.threads;
   j["parameters"] = f.footprint.parameters;

@@ -14,9 +14,9 @@ namespace lathe::train {
 /// A run's folder, locked for as long as this lives.
 class RunFolder {
  public:
-  /// Makes the folder or finds in it the same run, and writes config.toml. Throws Error when
-  /// another process trains in it, when it belongs to a run with other results (naming the keys
-  /// that differ), or when it holds something else.
+  /// Makes the folder or finds in it the same run, and writes config.toml and recipe.toml. Throws
+  /// Error when another process trains in it, when it belongs to a run with other results (naming
+  /// the keys that differ), or when it holds something else.
   explicit RunFolder(const RunConfig& c);
 
   const std::string& path() const { return path_; }

@@ -99,7 +99,7 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
     : c_(c),
       k_(k),
       q_(q),
-      recipe_(numerics::recipe(c.train.recipe)),
+      recipe_(recipe_of(c_)),
       recompute_(recompute_of(c.train.recompute)),
       schedule_(schedule_of(c)),
       params_(model::param_specs(c.model), recipe_, a.weights, &a.gradients,

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "lathe/base/error.h"
+#include "lathe/base/file.h"
 #include "lathe/base/view.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
@@ -275,6 +277,16 @@ TEST(RecipeFile, ResultsKeysChangeWithEveryOperandAndNotWithWords) {
         "[override.head]\nmatch = \"*\"\n", "[override.end-of-run]\nfrom = 0.83\n",
         "[override.late]\nfrom = 0.9\nrecipe = \"fp32\"\n"})
     EXPECT_NE(keys(base), keys(base + change)) << change;
+}
+
+TEST(RecipeFile, ThePageListsEveryNamedRecipeAndItsExampleReads) {
+  const std::string page = read_file("docs/recipes.md");
+  for (const std::string& name : recipe_names())
+    EXPECT_NE(page.find("| `" + name + "` |"), std::string::npos) << name;
+  const std::size_t begin = page.find("```toml\n") + 8;
+  const Recipe r = read(page.substr(begin, page.find("```", begin) - begin));
+  EXPECT_EQ(r.linear.grad_x.a, recipe("nvfp4").linear.forward.a);
+  EXPECT_EQ(r.overrides.back().match, "layers.*.mlp.down");
 }
 
 TEST(RecipeFile, AFileThatIsNotThereSaysWhichRecipesHaveNames) {

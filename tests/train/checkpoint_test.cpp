@@ -15,6 +15,9 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_text.h"
+#include "lathe/train/manifest.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_model.h"
 
@@ -100,6 +103,30 @@ TEST(Checkpoint, LoadsForInferenceWithoutTheRunFile) {
   for (i64 i = 0; i < l.params.count(); ++i)
     for (i64 j = 0; j < l.params[i].spec.size(); ++j)
       EXPECT_EQ(l.params[i].master.row<float>(0)[j], m.params[i].master.row<float>(0)[j]);
+}
+
+TEST(Checkpoint, HoldsTheRecipeItWasTrainedIn) {
+  const TemporaryFolder run;
+  const TinyModel m(5);
+  numerics::Recipe mine = numerics::recipe("nvfp4");
+  mine.name = "mine";
+  mine.linear.grad_w.b.hadamard = mine.linear.grad_w.a.hadamard = 32;
+  CheckpointContents c = m.contents(7);
+  c.info.recipe = mine.name;
+  c.recipe_toml = numerics::to_toml(mine);
+  const std::string folder = save_checkpoint(run.path(), c, 3);
+  EXPECT_EQ(Checkpoint(folder).recipe(), mine);
+  EXPECT_EQ(*load_model(run.path()).recipe, mine);
+}
+
+TEST(Checkpoint, WithoutARecipeFileWasTrainedInTheOneItNames) {
+  const TemporaryFolder run;
+  const std::string folder = save_checkpoint(run.path(), TinyModel(5).contents(7), 3);
+  Manifest older = read_verified(folder);
+  ASSERT_EQ(older.files.erase("recipe.toml"), 1U);
+  overwrite(folder + "/" + kManifestName, to_text(older));
+  fs::remove(folder + "/recipe.toml");
+  EXPECT_EQ(Checkpoint(folder).recipe(), numerics::recipe("fp32"));
 }
 
 TEST(Checkpoint, KeepsTheNewestOnly) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,11 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/model/config.h"
+#include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lathe::train {
 namespace {
@@ -114,6 +121,123 @@ TEST(RunConfig, DoublePrecisionRunsOnTheReferenceKernelsOnly) {
   EXPECT_EQ(report(kModel, {"train.recipe=fp64", "run.kernels=avx2"}),
             "error: run.kernels = \"avx2\" does not know recipe \"fp64\"\n"
             "  --> --set run.kernels=avx2\n  hint: set run.kernels = \"ref\"\n");
+}
+
+TEST(RunConfig, EveryNamedRecipeCanBeAskedFor) {
+  for (const numerics::Recipe& r : numerics::recipes()) {
+    // Sizes that all blocks divide.
+    const RunConfig c =
+        read(kModel, {"train.recipe=" + r.name, "model.hidden=768", "model.width=512"});
+    EXPECT_EQ(recipe_of(c), r);
+    EXPECT_EQ(read(to_toml(c)).train.recipe, r.name);
+  }
+  const std::string unknown = report("[train]\nrecipe = \"mxfp9\"\n" + kModel);
+  EXPECT_NE(unknown.find("run.toml:2\n  hint: did you mean \"mxfp8\"?"), std::string::npos)
+      << unknown;
+  EXPECT_NE(unknown.find("or a file ending in .toml"), std::string::npos) << unknown;
+}
+
+TEST(RunConfig, TheReferenceListsEveryRecipe) {
+  for (const KeyDoc& k : reference())
+    if (k.key == "train.recipe") {
+      EXPECT_EQ(k.choices, numerics::recipe_names());
+    }
+}
+
+TEST(RunConfig, ARecipesPathStartsFromTheRunFile) {
+  const testing_support::TemporaryFolder folder;
+  make_folders(folder / "sub");
+  std::ofstream(folder / "sub/mine.toml") << "base = \"mxfp8\"\n";
+  std::ofstream(folder / "run.toml") << "[train]\nrecipe = \"sub/mine.toml\"\n" << kModel;
+  const RunConfig c = read_run(ConfigFile::read(folder / "run.toml"));
+  EXPECT_EQ(recipe_of(c).name, "mine");
+  EXPECT_EQ(recipe_of(c).linear, numerics::recipe("mxfp8").linear);
+  EXPECT_NE(to_toml(c).find("recipe = \"recipe.toml\""), std::string::npos);
+  const std::string missing = report("[train]\nrecipe = \"gone.toml\"\n" + kModel);
+  EXPECT_NE(missing.find("train.recipe = \"gone.toml\": there is no file gone.toml\n"
+                         "  --> run.toml:2\n"),
+            std::string::npos)
+      << missing;
+}
+
+TEST(RunConfig, TheExamplesOfRecipesFitTheSmallestRun) {
+  int found = 0;
+  for (const auto& e : std::filesystem::directory_iterator("configs/recipes")) {
+    const RunConfig c = read(kModel, {"train.recipe=" + e.path().string()});
+    EXPECT_EQ(recipe_of(c).name, e.path().stem().string());
+    ++found;
+  }
+  EXPECT_GE(found, 2);
+}
+
+TEST(RunConfig, TheAblationExampleIsNvfp4WithoutItsRecipe) {
+  const numerics::Recipe r = numerics::read_recipe("configs/recipes/nvfp4-ablation.toml");
+  const numerics::Encoding plain{.format = numerics::Format::e2m1,
+                                 .scaling = numerics::Scaling::nvfp4};
+  EXPECT_EQ(r.linear, numerics::products_of(plain, plain, plain));
+  ASSERT_EQ(r.overrides.size(), 1U);
+  EXPECT_EQ(r.overrides[0].match, "head");
+}
+
+TEST(RunConfig, BlocksMustDivideWhatAProductSumsOver) {
+  EXPECT_EQ(report("[train]\nrecipe = \"fp8-deepseek\"\n[model]\nvocab = 64\nhidden = 704\n"),
+            "error: model.hidden = 704 is no multiple of the 128 elements that share a scale in "
+            "recipe \"fp8-deepseek\" (layers.0.mlp.down)\n  --> run.toml:5\n"
+            "  hint: set model.hidden to 640 or 768, or use another recipe\n");
+  // At the recipe's line where the size is a default: 8/3 of 256, up to a multiple of 64.
+  EXPECT_NE(report("[train]\nrecipe = \"fp8-deepseek\"\n" + kModel).find("--> run.toml:2"),
+            std::string::npos);
+  EXPECT_EQ(report(kModel, {"train.recipe=fp8-deepseek", "model.hidden=640"}), "no error");
+  const std::string width = report(kModel, {"train.recipe=mxfp8", "model.width=240"});
+  EXPECT_NE(width.find("model.width = 240 is no multiple of the 32 elements"), std::string::npos)
+      << width;
+  EXPECT_NE(width.find("224 or 256"), std::string::npos) << width;
+  // Rows of the query, key and value matrix: (8 + 2 * 1) * 8.
+  const std::string heads =
+      report(kModel, {"train.recipe=mxfp8", "model.head_dim=8", "model.kv_heads=1",
+                      "model.hidden=64", "model.heads=8"});
+  EXPECT_NE(heads.find("model.head_dim = 8, times 10, is no multiple of the 32"), std::string::npos)
+      << heads;
+  EXPECT_NE(heads.find("set model.head_dim to 16"), std::string::npos) << heads;
+  EXPECT_EQ(report(kModel, {"train.recipe=bf16", "model.width=240"}), "no error");
+}
+
+TEST(RunConfig, TransformsNeedWholeBlocks) {
+  const testing_support::TemporaryFolder folder;
+  std::ofstream(folder / "turned.toml")
+      << "base = \"bf16\"\n[grad_x]\ndy = {hadamard = 64}\nw = {hadamard = 64}\n";
+  const std::string r = report(kModel, {"train.recipe=" + folder / "turned.toml", "model.width=288",
+                                        "model.hidden=64", "model.heads=9"});
+  EXPECT_NE(r.find("is no multiple of the 64 elements of a Hadamard transform"), std::string::npos)
+      << r;
+}
+
+TEST(RunConfig, AnOverrideThatFitsNoParameterIsRefused) {
+  const testing_support::TemporaryFolder folder;
+  std::ofstream(folder / "r.toml")
+      << "base = \"bf16\"\n[override.down]\nmatch = \"layer.*\"\nrecipe = \"mxfp8\"\n";
+  const std::string r = report(kModel, {"train.recipe=" + folder / "r.toml"});
+  EXPECT_NE(r.find("override \"down\" of recipe \"r\" fits no parameter: match = \"layer.*\""),
+            std::string::npos)
+      << r;
+  EXPECT_NE(r.find("layers.0.mlp.down"), std::string::npos) << r;
+}
+
+TEST(RunConfig, TheMicroBatchDecidesResultsWhereScalesSpanIt) {
+  const auto hash = [](const std::string& recipe, const std::string& micro) {
+    return results_hash(read(kModel, {"train.recipe=" + recipe, "train.micro_batch=" + micro}));
+  };
+  EXPECT_EQ(hash("mxfp8", "2"), hash("mxfp8", "4"));
+  EXPECT_NE(hash("fp8-hybrid-current", "2"), hash("fp8-hybrid-current", "4"));
+}
+
+TEST(RunConfig, ARecipeThatChangesDuringTheRunFixesItsLength) {
+  const auto hash = [](const std::string& recipe, const std::string& steps) {
+    return results_hash(
+        read(kModel, {"train.recipe=" + recipe, "schedule.name=constant", "train.steps=" + steps}));
+  };
+  EXPECT_EQ(hash("mxfp4", "100"), hash("mxfp4", "900"));
+  EXPECT_NE(hash("nvfp4", "100"), hash("nvfp4", "900"));
 }
 
 TEST(RunConfig, AVocabularyThatNobodyKnowsIsAnError) {

@@ -21,6 +21,8 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
@@ -177,6 +179,39 @@ TEST_F(Loop, RefusesAFolderOfAnotherRunAndNamesTheKeys) {
   EXPECT_NE(report.find("hint"), std::string::npos) << report;
 }
 
+TEST_F(Loop, AChangedRecipeFileIsRefusedAndNamesItsKeys) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "mine.toml";
+  const auto run = [&](const std::string& grad_w) {
+    std::ofstream(file) << "base = \"bf16\"\n" << grad_w;
+    return tiny_run(folder / "run", {"train.recipe=" + file, "train.steps=5"});
+  };
+  const RunConfig c = run("");
+  train_quietly(c);
+  EXPECT_EQ(numerics::read_recipe(folder / "run/recipe.toml"), recipe_of(c));
+  EXPECT_EQ(*load_model(folder / "run").recipe, recipe_of(c));
+  EXPECT_EQ(error_of(run("# only a comment\n")), "");
+  const std::string report = error_of(run("[grad_w]\ndy = {rounding = \"stochastic\"}\n"));
+  EXPECT_NE(report.find("recipe.grad_w.dy.rounding (even there, stochastic now)"),
+            std::string::npos)
+      << report;
+  EXPECT_EQ(report.find("grad_w.x"), std::string::npos) << report;
+  const std::string name = error_of(tiny_run(folder / "run", {"train.steps=5"}));
+  EXPECT_NE(name.find("train.recipe (mine there, bf16 now)"), std::string::npos) << name;
+}
+
+TEST_F(Loop, ARunsResolvedFileRunsAgain) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "mine.toml") << "base = \"bf16\"\n[override.a]\nrecipe = \"fp32\"\n";
+  const RunConfig c =
+      tiny_run(folder / "run", {"train.recipe=" + folder / "mine.toml", "train.steps=5"});
+  train_quietly(c);
+  fs::remove(folder / "mine.toml");
+  const RunConfig again = read_run(ConfigFile::read(folder / "run/config.toml"));
+  EXPECT_EQ(recipe_of(again), recipe_of(c));
+  EXPECT_EQ(results_hash(again), results_hash(c));
+}
+
 TEST_F(Loop, RefusesAFolderThatHoldsOtherThings) {
   fs::create_directories(run_);
   std::ofstream(run_ + "/thesis.txt") << "precious";
@@ -203,9 +238,9 @@ TEST_F(Loop, LetsOnlyOneProcessTrainInAFolder) {
 
 TEST_F(Loop, GoesOnWhenACheckpointCannotBeWritten) {
   const RunConfig c = tiny_run(run_, {"train.keep_checkpoints=9"});
-  // The renames before that of step 10's folder are those of config.toml and run.json.
+  // The renames before that of step 10's folder are those of recipe.toml, config.toml and run.json.
   faults::clear();
-  faults::fail_after(faults::Op::rename, 2, ENOSPC);
+  faults::fail_after(faults::Op::rename, 3, ENOSPC);
   train_quietly(c);
   faults::clear();
   EXPECT_FALSE(exists(run_ + "/checkpoints/step-00000010"));

@@ -7,6 +7,8 @@
 
 #include "lathe/kernels/kernels.h"
 #include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_text.h"
 #include "lathe/optim/optimizer.h"
 #include "lathe/train/checkpoint.h"
 
@@ -56,6 +58,7 @@ struct TinyModel {
             .params = params,
             .state = optimizer->state(),
             .config_toml = "[run]\nseed = 3\n",
+            .recipe_toml = numerics::to_toml(numerics::recipe("fp32")),
             .tokenizer_path = {}};
   }
 
