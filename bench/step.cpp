@@ -147,9 +147,9 @@ class Steps {
     trainer_.step(next_++, &loader_);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  double peak() { return train::measure_peak(kernels_, numerics::recipe(c_.train.recipe), queue_); }
+  double peak() { return train::measure_peak(kernels_, train::recipe_of(c_), queue_); }
   std::string about() const {
-    return fmt::format("{}, {}, {} threads", kernels::describe(kernels_), c_.train.recipe,
+    return fmt::format("{}, {}, {} threads", kernels::describe(kernels_), train::recipe_of(c_).name,
                        queue_.threads());
   }
 

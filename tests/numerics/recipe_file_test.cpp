@@ -113,6 +113,17 @@ TEST(RecipeFile, OverridesKeepTheOrderOfTheFile) {
   EXPECT_EQ(o.products.grad_w.a, (Encoding{.format = Format::e2m1, .scaling = Scaling::mx}));
 }
 
+TEST(RecipeFile, OverridesKeepTheirOrderHoweverTheyAreWritten) {
+  for (const char* text :
+       {"base = \"bf16\"\noverride.z.recipe = \"fp32\"\noverride.a.recipe = \"mxfp8\"\n",
+        "base = \"bf16\"\n[override.z.forward]\nx = \"mxfp8\"\n[override.a]\nrecipe = \"bf16\"\n",
+        "base = \"bf16\"\n[override]\nz.recipe = \"fp32\"\na = {recipe = \"mxfp8\"}\n"}) {
+    const Recipe r = read(text);
+    ASSERT_EQ(r.overrides.size(), 2U) << text;
+    EXPECT_EQ(r.overrides[0].name, "z") << text;
+  }
+}
+
 TEST(RecipeFile, OverridesOfTheBaseCanBeChangedAndLeftOut) {
   const Recipe r = read(
       "base = \"nvfp4\"\n[override.last-blocks]\nlast_share = 0.5\n"
@@ -277,6 +288,25 @@ TEST(RecipeFile, ResultsKeysChangeWithEveryOperandAndNotWithWords) {
         "[override.head]\nmatch = \"*\"\n", "[override.end-of-run]\nfrom = 0.83\n",
         "[override.late]\nfrom = 0.9\nrecipe = \"fp32\"\n"})
     EXPECT_NE(keys(base), keys(base + change)) << change;
+}
+
+TEST(RecipeFile, WithAnyCharacterChangedItIsRefusedOrReadsBackEqual) {
+  const std::string whole = to_toml(recipe("nvfp4")) + "[delayed]\nhistory = 8\n";
+  int read_well = 0, refused = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    for (const char* other : {"", ".", "9", "\"", "{", "e", "\n"}) {
+      const std::string text = whole.substr(0, i) + other + whole.substr(i + 1);
+      try {
+        const Recipe r = read(text);
+        ASSERT_EQ(read(to_toml(r)), r) << text;
+        ++read_well;
+      } catch (const Error& e) {
+        ASSERT_TRUE(e.where().starts_with("mine.toml")) << e.report() << text;
+        ++refused;
+      }
+    }
+  EXPECT_GT(read_well, 100);
+  EXPECT_GT(refused, 1000);
 }
 
 TEST(RecipeFile, ThePageListsEveryNamedRecipeAndItsExampleReads) {
