@@ -45,14 +45,22 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return fmt::format("see: {} --help", command);
 }
 
+/// What is typed to get there: "lathe" or "lathe precision compare".
+std::string full_name(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent ? full_name(*parent) + " " + app.get_name() : "lathe";
+}
+
 Error unknown_command(const std::string& word, const CLI::App& app) {
   const std::vector<std::string> known = command_names(app);
-  Error e("there is no command '{}'", word);
+  const std::string before = full_name(app).substr(5);
+  Error e("there is no command '{}{}{}'", before.empty() ? "" : before.substr(1),
+          before.empty() ? "" : " ", word);
   const std::string near = nearest(word, known);
   if (near.empty())
     e.hint("the commands are {}", fmt::join(known, ", "));
   else
-    e.hint("did you mean lathe {}?", near);
+    e.hint("did you mean {} {}?", full_name(app), near);
   return e;
 }
 
@@ -65,7 +73,7 @@ std::vector<std::string> not_taken(const CLI::App& app) {
 
 Error unexpected_arguments(const CLI::App& sub) {
   const std::vector<std::string> extra = not_taken(sub);
-  const std::string command = sub.get_parent() ? "lathe " + sub.get_name() : "lathe";
+  const std::string command = full_name(sub);
   const auto flag =
       std::find_if(extra.begin(), extra.end(), [](const auto& s) { return s.starts_with("-"); });
   if (flag == extra.end()) {
@@ -82,9 +90,25 @@ Error unexpected_arguments(const CLI::App& sub) {
   return e;
 }
 
+/// The innermost command that was named.
 CLI::App* chosen(CLI::App& app) {
-  const std::vector<CLI::App*> subs = app.get_subcommands();
-  return subs.empty() ? nullptr : subs.front();
+  CLI::App* at = nullptr;
+  for (std::vector<CLI::App*> subs = app.get_subcommands(); !subs.empty();
+       subs = at->get_subcommands())
+    at = subs.front();
+  return at;
+}
+
+/// Throws when a word that should name a command names none.
+void check_names(const std::vector<std::string>& arguments, CLI::App& app) {
+  CLI::App* at = &app;
+  for (const std::string& word : arguments) {
+    const std::vector<std::string> known = command_names(*at);
+    if (known.empty() || word.starts_with("-")) return;
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      throw unknown_command(word, *at);
+    at = at->get_subcommand(word);
+  }
 }
 
 /// Parses; true when a command is to be run, false when help or the version was printed.
@@ -94,11 +118,7 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     arguments.erase(arguments.begin());
     arguments.push_back("--help");
   }
-  if (!arguments.empty() && !arguments.front().starts_with("-")) {
-    const std::vector<std::string> known = command_names(app);
-    if (std::find(known.begin(), known.end(), arguments.front()) == known.end())
-      throw unknown_command(arguments.front(), app);
-  }
+  check_names(arguments, app);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& e) {
@@ -108,7 +128,7 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     const CLI::App* sub = chosen(app);
     if (sub && !not_taken(*sub).empty()) throw unexpected_arguments(*sub);
     Error error("{}", e.what());
-    error.hint("see: lathe {}--help", sub ? sub->get_name() + " " : "");
+    error.hint("see: {} --help", full_name(sub ? *sub : app));
     throw error;
   }
   if (CLI::App* sub = chosen(app)) {
@@ -116,7 +136,9 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     // Behind a "--" that follows an argument, CLI11 hands the rest to the program itself.
     if (!not_taken(app).empty())
       throw Error("'--' stands behind an argument").hint("put it before the first one");
-    return true;
+    if (command_names(*sub).empty()) return true;
+    std::fputs(sub->help().c_str(), stdout);
+    return false;
   }
   if (!not_taken(app).empty()) throw unexpected_arguments(app);
   std::fputs(app.help().c_str(), stdout);
@@ -141,9 +163,19 @@ Commands::Commands() : impl_(std::make_unique<Impl>()) {
 
 Commands::~Commands() = default;
 
+void Commands::group(const std::string& name, const std::string& about) {
+  CLI::App& sub = *impl_->app.add_subcommand(name, about);
+  sub.group("Commands");
+  sub.set_help_flag("-h,--help", "print this help");
+  sub.allow_extras();
+}
+
 CLI::App& Commands::add_app(const std::string& name, const std::string& about,
                             const std::string& examples, std::function<int()> run) {
-  CLI::App& sub = *impl_->app.add_subcommand(name, about);
+  const std::size_t space = name.find(' ');
+  CLI::App& over =
+      space == std::string::npos ? impl_->app : *impl_->app.get_subcommand(name.substr(0, space));
+  CLI::App& sub = *over.add_subcommand(name.substr(space + 1), about);
   sub.group("Commands");
   sub.set_help_flag("-h,--help", "print this help");
   sub.allow_extras();

@@ -40,6 +40,10 @@ class Commands {
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
+  /// Adds a word that commands stand behind: after group("precision", …) the name of a command may
+  /// be "precision compare".
+  void group(const std::string& name, const std::string& about);
+
   /// Adds `lathe <name>`. `about`: one line. `examples`: whole command lines, one a line, shown at
   /// the end of --help; lines that are no command may follow an empty line.
   template <class Options>
@@ -97,6 +101,7 @@ void add_sample(Commands& c);
 void add_eval(Commands& c);
 void add_report(Commands& c);
 void add_number(Commands& c);
+void add_precision(Commands& c);
 void add_doctor(Commands& c);
 void add_version(Commands& c);
 

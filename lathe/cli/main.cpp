@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_eval(c);
   add_report(c);
   add_number(c);
+  add_precision(c);
   add_doctor(c);
   add_version(c);
   return c.run(arguments);

@@ -65,6 +65,12 @@ Axes axes_of(const Chart& c) {
         a.y.add(p.y);
       }
   if (a.y.empty()) return a;
+  for (const Point& p : c.band)
+    if (drawable(p.y)) {
+      a.x.add(p.x);
+      a.y.add(p.y);
+      a.y.add(-p.y);
+    }
   a.log = c.log_y && a.y.low > 1e-300 && a.y.high / a.y.low < 1e300;
   if (c.from_zero && !a.log) a.y.add(0);
   if (a.x.low == a.x.high) a.x = {a.x.low - 1, a.x.high + 1};
@@ -111,6 +117,18 @@ std::string grid(const Chart& c, const Axes& a, const std::vector<double>& level
                    a.left, a.right, a.bottom, a.bottom);
 }
 
+/// The band as one shape: along its upper edge, and back along the lower one.
+std::string draw_band(const Chart& c, const Axes& a) {
+  std::string upper, lower;
+  for (const Point& p : thin(c.band, static_cast<i64>(a.right - a.left) / 4)) {
+    if (!drawable(p.y)) continue;
+    upper += fmt::format("{}{:.1f} {:.1f}", upper.empty() ? "M" : "L", a.px(p.x), a.py(p.y));
+    lower.insert(0, fmt::format("L{:.1f} {:.1f}", a.px(p.x), a.py(-p.y)));
+  }
+  if (upper.empty()) return {};
+  return fmt::format("<path class=\"band\" d=\"{}{}Z\"/>", upper, lower);
+}
+
 std::string draw(const Chart& c, const Axes& a, const Line& line) {
   std::string path, dots;
   bool pen_down = false, alone = false;
@@ -140,8 +158,9 @@ std::string draw(const Chart& c, const Axes& a, const Line& line) {
           escape(write(c.y_text, p.y)));
   }
   close();
-  return fmt::format("<path class=\"line s{}{}\" d=\"{}\"/>", line.colour,
-                     line.faint ? " faint" : "", path) +
+  const char* dash = line.dash == 1 ? " dashed" : line.dash == 2 ? " dotted" : "";
+  return fmt::format("<path class=\"line s{}{}{}\" d=\"{}\"/>", line.colour,
+                     line.faint ? " faint" : "", dash, path) +
          dots;
 }
 
@@ -195,7 +214,7 @@ std::string svg(const Chart& c) {
   std::vector<std::pair<std::string, int>> entries;
   for (const Line& line : c.lines)
     if (!line.label.empty() && !line.points.empty()) entries.emplace_back(line.label, line.colour);
-  const bool named = entries.size() > 1;
+  const bool named = c.legend && entries.size() > 1;
   a.top = named ? 2 * kRow + 10 : kRow + 8;
   a.bottom = static_cast<double>(c.height) - 40;
   const std::vector<double> levels =
@@ -205,6 +224,7 @@ std::string svg(const Chart& c) {
   a.left = widest + 10;
   a.right = static_cast<double>(c.width) - 14;
   if (named) out += legend(entries, a.left, kRow + 14);
+  if (!a.log) out += draw_band(c, a);
   out += grid(c, a, levels);
   for (const Line& line : c.lines) out += draw(c, a, line);
   return out + "</svg>";

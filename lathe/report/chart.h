@@ -20,6 +20,7 @@ struct Line {
   int colour = 0;             // 0 … 7
   bool faint = false;         // in the background, such as raw values behind a smoothed line
   bool dots = false;          // mark each point, with its numbers as a tooltip
+  int dash = 0;               // 0 drawn through, 1 in dashes, 2 in dots
 };
 
 struct Chart {
@@ -29,8 +30,10 @@ struct Chart {
   std::string x_label, y_label;
   std::string (*y_text)(double) = nullptr;  // writes tick labels
   std::vector<Line> lines;
-  bool from_zero = false;  // the y axis starts at 0
-  bool log_y = false;      // ignored when a finite y is not positive
+  bool legend = true;       // false: the page names the lines
+  std::vector<Point> band;  // shaded from -y to y at each x, behind the lines; x ascending
+  bool from_zero = false;   // the y axis starts at 0
+  bool log_y = false;       // ignored when a finite y is not positive
   i64 width = 370, height = 240;
 };
 

@@ -57,7 +57,9 @@ std::string chart_style() {
       ".chart .end{text-anchor:end}.chart .mid{text-anchor:middle}"
       ".chart .grid{stroke:var(--grid)}.chart .axis{stroke:var(--muted)}"
       ".chart .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
-      ".chart .faint{opacity:.35;stroke-width:1}";
+      ".chart .faint{opacity:.35;stroke-width:1}"
+      ".chart .dashed{stroke-dasharray:7 4}.chart .dotted{stroke-dasharray:1.5 4}"
+      ".chart .band{fill:var(--muted);opacity:.22}";
   for (int i = 0; i < 8; ++i)
     out += fmt::format(".chart .s{0}{{stroke:var(--s{0})}}.chart .f{0}{{fill:var(--s{0})}}", i);
   return out;

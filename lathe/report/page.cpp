@@ -59,18 +59,6 @@ pre{margin:0;padding:14px;font:13px/1.5 ui-monospace,"DejaVu Sans Mono",monospac
  .tile,figure,blockquote,tr{break-inside:avoid}pre{white-space:pre-wrap}.scroll{overflow:visible}}
 )css";
 
-std::string head(const std::string& title) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-      "<meta http-equiv=\"Content-Security-Policy\" "
-      "content=\"default-src 'none';style-src 'unsafe-inline'\">"
-      "<title>{}</title><style>:root{{--back:#f4f5f7;{}}}"
-      "@media(prefers-color-scheme:dark){{:root{{--back:#121417;{}}}}}"
-      "@media print{{:root{{--back:#fff;{}}}}}{}{}</style></head>\n<body><main>\n",
-      escape(title), palette(false), palette(true), palette(false), kLayout, chart_style());
-}
-
 std::string tile(std::string_view name, const std::string& value, const std::string& small) {
   return fmt::format(
       "<dl class=\"tile\"><dt>{}</dt><dd class=\"value\">{}</dd><dd class=\"small\">{}</dd></dl>\n",
@@ -216,12 +204,24 @@ std::string facts(const RunRecord& r) {
 
 }  // namespace
 
+std::string page_head(const std::string& title) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+      "<meta http-equiv=\"Content-Security-Policy\" "
+      "content=\"default-src 'none';style-src 'unsafe-inline'\">"
+      "<title>{}</title><style>:root{{--back:#f4f5f7;{}}}"
+      "@media(prefers-color-scheme:dark){{:root{{--back:#121417;{}}}}}"
+      "@media print{{:root{{--back:#fff;{}}}}}{}{}</style></head>\n<body><main>\n",
+      escape(title), palette(false), palette(true), palette(false), kLayout, chart_style());
+}
+
 std::string page(const RunRecord& r) {
   const Summary s = summarise(r);
   std::string_view name = r.folder;
   while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
   name = name.substr(name.find_last_of('/') + 1);
-  std::string out = head(fmt::format("{}: a training run", name));
+  std::string out = page_head(fmt::format("{}: a training run", name));
   out += fmt::format("<h1>{}</h1>\n<p class=\"sub\">A training run, from {}</p>\n", escape(name),
                      escape(r.folder));
   out += notes(r, s) + tiles(r, s) + figures(r) + samples(r) + step_table(r) + memory_table(r, s) +

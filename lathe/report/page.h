@@ -34,6 +34,10 @@ std::vector<Plot> plots(const RunRecord& r);
 /// The whole page.
 std::string page(const RunRecord& r);
 
+/// Opens an HTML page in the look of all of them, up to and with <main>: style within, nothing from
+/// outside. Closed by "</main></body></html>".
+std::string page_head(const std::string& title);
+
 /// The summary as one JSON object; what is absent is null.
 std::string summary_json(const RunRecord& r);
 

@@ -220,7 +220,7 @@ std::string reference_toml() {
 }
 
 std::vector<std::pair<std::string, std::string>> results_keys(const RunConfig& c) {
-  static constexpr std::array<std::string_view, 10> kFree{"run.folder",
+  static constexpr std::array<std::string_view, 11> kFree{"run.folder",
                                                           "run.threads",
                                                           "run.kernels",
                                                           "train.recompute",

@@ -169,7 +169,7 @@ void Run::begin() {
 
 Outcome Run::go() {
   begin();
-  if (at_.step >= c_.train.steps) return {Outcome::How::was_finished, at_.step, checkpoint_};
+  if (at_.step >= c_.train.steps) return {Outcome::How::was_finished, at_.step, checkpoint_, false};
   try {
     for (i64 n = at_.step + 1; n <= c_.train.steps; ++n) {
       LogRecord r = step(n);
@@ -185,7 +185,7 @@ Outcome Run::go() {
     throw;
   }
   progress_->say(fmt::format("finished: {} steps, {}", at_.step, checkpoint_));
-  return {Outcome::How::finished, at_.step, checkpoint_};
+  return {Outcome::How::finished, at_.step, checkpoint_, signal_.received() != 0};
 }
 
 LogRecord Run::step(i64 number) {
@@ -234,9 +234,15 @@ void Run::note_precision(i64 number, const StepResult& s) {
 double Run::held_out_loss(i64 step) {
   const i64 sequences = std::min(c_.train.eval_sequences, held_out_->sequences());
   const Loss loss = trainer_.evaluate(held_out_.get(), sequences);
-  if (loss.tokens == 0 || !std::isfinite(loss.sum))
-    throw Error("step {}: the held-out loss is {}, over {} tokens", step, loss.sum, loss.tokens)
-        .hint("lower optimizer.lr or look at the held-out text; the last checkpoint is as it was");
+  if (loss.tokens == 0 || !std::isfinite(loss.sum)) {
+    const Error e =
+        Error("step {}: the held-out loss is {}, over {} tokens", step, loss.sum, loss.tokens)
+            .hint(
+                "lower optimizer.lr or look at the held-out text; the last checkpoint is as it "
+                "was");
+    if (loss.tokens == 0) throw e;
+    throw Diverged(step, e);
+  }
   return loss.mean();
 }
 
@@ -312,7 +318,7 @@ Outcome Run::stopped() {
   save();
   progress_->say(fmt::format("stopped after step {} of {}; saved {}; the same command goes on",
                              at_.step, c_.train.steps, checkpoint_));
-  return {Outcome::How::stopped, at_.step, checkpoint_};
+  return {Outcome::How::stopped, at_.step, checkpoint_, true};
 }
 
 }  // namespace

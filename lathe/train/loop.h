@@ -21,11 +21,12 @@ struct Outcome {
   How how;
   i64 step = 0;            // the last one done
   std::string checkpoint;  // the folder to go on from
+  bool signalled = false;  // it was asked to stop, even if that was after the last step
 };
 
 /// Trains the run that `c` describes, from the start or from its latest checkpoint, until its last
-/// step or a signal. `need` is measure(c). Throws Error; what was reached until the last checkpoint
-/// then stays.
+/// step or a signal. `need` is measure(c). Throws Error, and Diverged (train/step.h) when the loss
+/// is no longer finite; what was reached until the last checkpoint then stays.
 Outcome train(const RunConfig& c, const Footprint& need, const LoopOptions& o);
 
 }  // namespace lathe::train

@@ -28,6 +28,7 @@ namespace {
 
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kLock = "lock";
+constexpr const char* kCompare = "compare";  // runs of the same file in other recipes
 
 /// A value as TOML writes it, without the quotes of a string.
 std::string bare(const std::string& toml) {
@@ -84,7 +85,8 @@ void check_unused(const std::string& folder) {
   std::error_code e;
   for (const auto& entry : std::filesystem::directory_iterator(folder, e)) {
     const std::string name = entry.path().filename().string();
-    if (name != kLock && !name.starts_with(kConfig) && !name.starts_with(kRecipeFile))
+    if (name != kLock && name != kCompare && !name.starts_with(kConfig) &&
+        !name.starts_with(kRecipeFile))
       throw Error("run.folder = \"{}\" holds other things than a run, such as {}", folder, name)
           .hint("use a new folder: --set run.folder={}/run", folder);
   }

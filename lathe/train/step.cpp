@@ -274,19 +274,20 @@ double Trainer::gradient_norm(i64 step, const Loss& loss) {
     return std::sqrt(sum) / (read(loss_scale_) * static_cast<double>(loss.tokens));
   }
   check_weights(step);
-  if (bad < 0) throw Error("step {}: the loss is {}", step, loss.sum).hint("{}", kHint);
-  throw Error("step {}: the gradient of {} is not finite; the loss is {}", step,
-              params_[bad].spec.name, loss.mean())
-      .hint("{}", kHint);
+  if (bad < 0)
+    throw Diverged(step, Error("step {}: the loss is {}", step, loss.sum).hint("{}", kHint));
+  throw Diverged(step, Error("step {}: the gradient of {} is not finite; the loss is {}", step,
+                             params_[bad].spec.name, loss.mean())
+                           .hint("{}", kHint));
 }
 
 void Trainer::check_weights(i64 step) {
   take_squares(&parallel::Param::master);
   const i64 bad = first_bad(squares_);
   if (bad >= 0)
-    throw Error("step {}: the weight {} holds values that are not finite", step,
-                params_[bad].spec.name)
-        .hint("{}", kHint);
+    throw Diverged(step, Error("step {}: the weight {} holds values that are not finite", step,
+                               params_[bad].spec.name)
+                             .hint("{}", kHint));
 }
 
 }  // namespace lathe::train

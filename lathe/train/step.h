@@ -45,6 +45,16 @@ class DataLost : public Error {
   explicit DataLost(const Error& e) : Error(e) {}
 };
 
+/// A loss, gradient or weight that is no longer finite: the run cannot go on from there.
+class Diverged : public Error {
+ public:
+  Diverged(i64 step, const Error& e) : Error(e), step_(step) {}
+  i64 step() const { return step_; }
+
+ private:
+  i64 step_;
+};
+
 /// A loss summed over tokens.
 struct Loss {
   double sum = 0;
@@ -90,7 +100,7 @@ class Trainer {
   /// Loss over the first `sequences` of the loader, without learning.
   Loss evaluate(const data::Loader* loader, i64 sequences);
 
-  /// Throws Error naming the first parameter that holds anything not finite.
+  /// Throws Diverged naming the first parameter that holds anything not finite.
   void check_weights(i64 step);
 
   parallel::ParamSet& params() { return params_; }
