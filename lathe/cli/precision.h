@@ -7,5 +7,6 @@ namespace lathe::cli {
 
 void add_precision_compare(Commands& c);
 void add_precision_recipes(Commands& c);
+void add_precision_scan(Commands& c);
 
 }  // namespace lathe::cli
