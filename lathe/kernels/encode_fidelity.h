@@ -19,7 +19,7 @@ LATHE_INLINE double* fidelity_parts(Queue& q) { return reinterpret_cast<double*>
 LATHE_INLINE void measure(double (&sum)[kFidelities][kLanes], i64 lane, float x, float measured,
                           i64 n, const Blocks& b, const EncodePlan& p) {
   const float unit = b.unit[n * b.unit_step];
-  const float top = p.top * unit, bottom = p.bottom * unit;
+  const float top = p.top * unit, bottom = -(p.bottom * unit);
   const bool above = measured > top, below = measured < bottom;
   float code = above ? top : below ? bottom : measured;
   if (p.infinities && (measured - measured) != 0) code = measured;

@@ -249,11 +249,14 @@ LATHE_INLINE i64 amax_of_blocks(float* amax, const float* x, const EncodePlan& p
 /// The random words of a panel's rows.
 template <Lanes L>
 LATHE_INLINE void draw_panel(u32* words, const PanelAt& at, i64 C, const Draws& d) {
-  const i64 across = ceil_div(C, kPanelCols);
-  for (i64 r = 0; r < at.rows; ++r) {
-    const i64 block = (d.first_row + at.top + r) * across + at.left / kPanelCols;
-    draw_block<L>(words + r * kDrawWords, d, static_cast<u64>(block));
-  }
+  const auto across = static_cast<u64>(ceil_div(C, kPanelCols));
+  const auto block = [&](i64 r) {
+    return static_cast<u64>(d.first_row + at.top + r) * across +
+           static_cast<u64>(at.left / kPanelCols);
+  };
+  i64 r = 0;
+  for (; r + 1 < at.rows; r += 2) draw_blocks<2, L>(words + r * kDrawWords, d, block(r), across);
+  if (r < at.rows) draw_blocks<1, L>(words + r * kDrawWords, d, block(r), across);
 }
 
 }  // namespace lathe::kernels

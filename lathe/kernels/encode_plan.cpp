@@ -42,6 +42,8 @@ Grid grid_of(const numerics::Encoding& e) {
       return Grid::bits;
     case Format::fp16:
       return Grid::half;
+    case Format::mxint8:
+      return Grid::whole;
     case Format::hif8:
       return Grid::tapered;
     default:
@@ -58,7 +60,7 @@ void set_lattice(EncodePlan& p, const FormatInfo& i) {
   p.reciprocal = 1 / p.largest;
   p.top_exponent = static_cast<u32>(numerics::exponent_of(i.largest));
   p.top = p.largest;
-  p.bottom = i.kind == Kind::twos && p.encoding.scaling != Scaling::mx ? -2 : -p.top;
+  p.bottom = i.kind == Kind::twos && p.encoding.scaling != Scaling::mx ? 2 : p.top;
   p.zero = i.has_minus_zero ? -0.0F : 0.0F;
   p.infinities = p.grid == Grid::bits || p.grid == Grid::half;
   if (p.grid != Grid::bits) return;

@@ -19,6 +19,7 @@ inline constexpr i64 kPanelCols = 128, kPanelRows = 128;
 enum class Grid : u8 {
   lattice,  // multiples of 2^(e - m) in the binade of 2^e, of the lowest binade's below it
   half,     // the same, but infinities stay (FP16)
+  whole,    // a lattice with a limit of its own below zero (two's complement)
   product,  // the same, for elements that are products of more bits than a float has (HiF4)
   tapered,  // HiF8: m depends on e
   bits,     // floats without their lowest bits
@@ -36,8 +37,8 @@ struct EncodePlan {
   Grid grid = Grid::lattice;
   float lowest = 1;  // the smallest binade with a lattice of its own
   float step = 1;    // 2^(23 - m)
-  float top = 1;     // limits of elements; bottom is -2 in unscaled two's complement
-  float bottom = -1;
+  float top = 1;     // limits of magnitudes, above and below zero
+  float bottom = 1;
   float zero = 0;           // added to all: -0 keeps the sign of zero, +0 drops it
   u32 cut = 0;              // Grid::bits: how many are cut off
   u32 largest_bits = 0;     // and those of the largest value

@@ -56,15 +56,15 @@ struct Target {
 /// a >= 0 to multiples of c 2^-23, c being a power of two such that a < c.
 template <Lanes L, numerics::Tie T>
 LATHE_INLINE L round_by(L a, L c, typename L::Bits random) {
-  const L nearest = (a + c) - c;
+  [[maybe_unused]] const L nearest = (a + c) - c;
   if constexpr (T == numerics::Tie::away) {
     const L half = c * L::broadcast(0x1p-24F);
     return select(a - nearest == half, a + half, nearest);
   } else if constexpr (T == numerics::Tie::stochastic) {
-    const L unit = c * L::broadcast(0x1p-23F);
-    const L below = select(nearest > a, nearest - unit, nearest);
-    const L needed = L::broadcast(65536) - L::number(random);
-    return select(a - below >= needed * (c * L::broadcast(0x1p-39F)), below + unit, below);
+    // The multiple and the next sixteen bits, as a whole number: 2^16 a / (c 2^-23).
+    const L per_unit = L::from(L::Bits::broadcast(0x92800000) - bits(c));
+    const typename L::Bits multiple = (whole(a * per_unit) + random).shr(16);
+    return L::number(multiple) * (c * L::broadcast(0x1p-23F));
   } else {
     return nearest;
   }
@@ -133,7 +133,9 @@ LATHE_INLINE L round_element(L x, const BlockOf<L>& b, const Target<L>& t,
   if constexpr (G == Grid::bits) {
     q = round_bits<L, T>(magnitude(y), t, random);
   } else {
-    const L a = magnitude(max(b.bottom, min(b.top, y)));
+    L limit = b.top;
+    if constexpr (G == Grid::whole) limit = select(y < L::broadcast(0), b.bottom, b.top);
+    const L a = min(limit, magnitude(y));
     const L power = binade(a);
     if constexpr (G == Grid::tapered) {
       q = round_by<L, T>(a, tapered_step(power), random);

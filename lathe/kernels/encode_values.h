@@ -150,6 +150,8 @@ LATHE_INLINE RoundPanel<Code> round_panel_of(const EncodePlan& p) {
       return round_panel_on<L, Code, Grid::lattice>(tie);
     case Grid::half:
       return round_panel_on<L, Code, Grid::half>(tie);
+    case Grid::whole:
+      return round_panel_on<L, Code, Grid::whole>(tie);
     case Grid::product:
       return round_panel_on<L, Code, Grid::product>(tie);
     case Grid::tapered:

@@ -19,9 +19,12 @@
 //   exp_domain, exp_scaled, split what exp and log need (math.h); only where kSingle
 // and, only where kSingle, what encoding needs:
 //   Bits                          sixteen u32: load, store, broadcast, index() = 0..15, + - & | ^,
-//                                 shl(n), shr(n), max, min, hmax(), mul_low, mul_high
+//                                 shl(n), shr(n), max, min, hmax(); and on even lanes, leaving odd
+//                                 ones to any value: mul_even(a, k), 64 bits over both lanes of a
+//                                 pair; upper_half(a), of those; pairs(a, b), odd lanes from even
+//                                 ones of b
 //   bits(a), from(b)              the bits of a float, and back
-//   number(b)                     b as a number; below 2^24
+//   number(b), whole(a)           b as a number; a without its fraction, 0 <= a < 2^31
 //   exchange<N>(a)                lane i is lane i ^ N of a; N = 1, 2, 4, 8
 //   low_lanes<N>(a, b)            lanes without bit N: of a in their places, of b in those with it
 //   high_lanes<N>(a, b)           lanes with bit N: of a in the places without it, of b in theirs
@@ -139,11 +142,14 @@ struct PlainBits {
     for (const u32 x : v) m = x > m ? x : m;
     return m;
   }
-  friend PlainBits mul_low(const PlainBits& a, u32 k) {
-    return each([&](i64 i) { return a.v[i] * k; });
+  friend PlainBits mul_even(const PlainBits& a, u32 k) {
+    return each([&](i64 i) { return static_cast<u32>(u64{a.v[i & ~1]} * k >> (i & 1) * 32); });
   }
-  friend PlainBits mul_high(const PlainBits& a, u32 k) {
-    return each([&](i64 i) { return static_cast<u32>((u64{a.v[i]} * k) >> 32); });
+  friend PlainBits upper_half(const PlainBits& a) {
+    return each([&](i64 i) { return (i & 1) == 0 ? a.v[i + 1] : 0; });
+  }
+  friend PlainBits pairs(const PlainBits& a, const PlainBits& b) {
+    return each([&](i64 i) { return (i & 1) == 0 ? a.v[i] : b.v[i - 1]; });
   }
 };
 
@@ -320,6 +326,13 @@ struct Plain {
     requires kSingle
   {
     return each([&](i64 i) { return static_cast<float>(b.v[i]); });
+  }
+  friend Bits whole(const Plain& a)
+    requires kSingle
+  {
+    return Bits::each([&](i64 i) {
+      return a.v[i] < 0x1p31F ? static_cast<u32>(static_cast<i64>(a.v[i])) : 0x80000000u;
+    });
   }
   template <int N>
   static Plain exchange(const Plain& a) {

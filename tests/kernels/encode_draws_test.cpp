@@ -22,11 +22,12 @@ namespace {
 TEST(EncodeDraws, AreTheWordsOfTheirCounters) {
   const Draws d{.seed = 0x123456789abcdef0, .stream = 0xfedcba9876543210};
   for (const u64 block : {u64{0}, u64{1}, u64{0x0fffffff}, u64{0x10000000}, u64{1} << 40}) {
-    u32 words[kDrawWords];
-    draw_block<Plain<float>>(words, d, block);
-    for (u64 i = 0; i < 16; ++i) {
-      const auto want = Rng{d.seed, Draw::rounding, d.stream}.bits(16 * block + i);
-      for (u64 w = 0; w < 4; ++w) EXPECT_EQ(words[16 * w + i], want[w]) << block;
+    u32 words[2 * kDrawWords];
+    draw_blocks<2, Plain<float>>(words, d, block, 3);
+    for (u64 i = 0; i < 32; ++i) {
+      const u64 counter = 16 * (block + i / 16 * 3) + i % 16;
+      const auto want = Rng{d.seed, Draw::rounding, d.stream}.bits(counter);
+      for (u64 w = 0; w < 4; ++w) EXPECT_EQ(words[64 * (i / 16) + 16 * w + i % 16], want[w]);
     }
   }
 }

@@ -65,9 +65,12 @@ TEST(Lanes, BitsAreThoseOfFloatsAndWrap) {
   EXPECT_EQ(max(high, five).v[0], 0xfffffff0u);
   EXPECT_EQ(min(high, five).v[0], 5u);
   EXPECT_EQ(B::index().hmax(), 15u);
-  EXPECT_EQ(mul_low(high, 0x12345678u).v[1], static_cast<u32>(u64{0xfffffff0u} * 0x12345678u));
-  EXPECT_EQ(mul_high(high, 0x12345678u).v[1],
-            static_cast<u32>(u64{0xfffffff0u} * 0x12345678u >> 32));
+  const u64 product = u64{0xfffffff0u} * 0x12345678u;
+  EXPECT_EQ(mul_even(high, 0x12345678u).v[4], static_cast<u32>(product));
+  EXPECT_EQ(upper_half(mul_even(high, 0x12345678u)).v[4], static_cast<u32>(product >> 32));
+  EXPECT_EQ(pairs(B::index(), five + B::index()).v[6], 6u);
+  EXPECT_EQ(pairs(B::index(), five + B::index()).v[7], 5u + 6);
+  EXPECT_EQ(whole(Plain<float>::broadcast(65535.99F)).v[0], 65535u);
   EXPECT_EQ(high.shr(4).v[0], 0x0fffffffu);
   EXPECT_EQ(five.shl(4).v[0], 80u);
 }

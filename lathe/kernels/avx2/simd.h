@@ -62,18 +62,16 @@ struct U16 {
     const __m128i d = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
     return static_cast<u32>(_mm_cvtsi128_si32(_mm_max_epu32(d, _mm_shuffle_epi32(d, 0xb1))));
   }
-  LATHE_INLINE friend U16 mul_low(U16 x, u32 k) {
-    const __m256i by = _mm256_set1_epi32(static_cast<i32>(k));
-    return {_mm256_mullo_epi32(x.a, by), _mm256_mullo_epi32(x.b, by)};
-  }
-  LATHE_INLINE friend U16 mul_high(U16 x, u32 k) { return {upper(x.a, k), upper(x.b, k)}; }
-
- private:
-  LATHE_INLINE static __m256i upper(__m256i x, u32 k) {
+  LATHE_INLINE friend U16 mul_even(U16 x, u32 k) {
     const __m256i by = _mm256_set1_epi64x(k);
-    const __m256i even = _mm256_mul_epu32(x, by);
-    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), by);
-    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return {_mm256_mul_epu32(x.a, by), _mm256_mul_epu32(x.b, by)};
+  }
+  LATHE_INLINE friend U16 upper_half(U16 x) {
+    return {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)};
+  }
+  LATHE_INLINE friend U16 pairs(U16 x, U16 y) {
+    return {_mm256_blend_epi32(x.a, _mm256_slli_epi64(y.a, 32), 0xaa),
+            _mm256_blend_epi32(x.b, _mm256_slli_epi64(y.b, 32), 0xaa)};
   }
 };
 
@@ -247,6 +245,9 @@ struct F16 {
   }
   LATHE_INLINE static F16 number(Bits x) {
     return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+  }
+  LATHE_INLINE friend Bits whole(F16 x) {
+    return {_mm256_cvttps_epi32(x.a), _mm256_cvttps_epi32(x.b)};
   }
   template <int N>
   LATHE_INLINE static F16 exchange(F16 x) {

@@ -32,14 +32,12 @@ struct U16 {
     const __m128i d = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
     return static_cast<u32>(_mm_cvtsi128_si32(_mm_max_epu32(d, _mm_shuffle_epi32(d, 0xb1))));
   }
-  LATHE_INLINE friend U16 mul_low(U16 a, u32 k) {
-    return {_mm512_mullo_epi32(a.v, _mm512_set1_epi32(static_cast<i32>(k)))};
+  LATHE_INLINE friend U16 mul_even(U16 a, u32 k) {
+    return {_mm512_mul_epu32(a.v, _mm512_set1_epi64(k))};
   }
-  LATHE_INLINE friend U16 mul_high(U16 a, u32 k) {
-    const __m512i by = _mm512_set1_epi64(k);
-    const __m512i even = _mm512_mul_epu32(a.v, by);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), by);
-    return {_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd)};
+  LATHE_INLINE friend U16 upper_half(U16 a) { return {_mm512_srli_epi64(a.v, 32)}; }
+  LATHE_INLINE friend U16 pairs(U16 a, U16 b) {
+    return {_mm512_mask_blend_epi32(0xaaaa, a.v, _mm512_slli_epi64(b.v, 32))};
   }
 };
 
@@ -156,6 +154,7 @@ struct F16 {
   LATHE_INLINE friend Bits bits(F16 a) { return {_mm512_castps_si512(a.v)}; }
   LATHE_INLINE static F16 from(Bits b) { return {_mm512_castsi512_ps(b.v)}; }
   LATHE_INLINE static F16 number(Bits b) { return {_mm512_cvtepi32_ps(b.v)}; }
+  LATHE_INLINE friend Bits whole(F16 a) { return {_mm512_cvttps_epi32(a.v)}; }
   template <int N>
   LATHE_INLINE static F16 exchange(F16 a) {
     if constexpr (N == 1) return {_mm512_permute_ps(a.v, 0xb1)};
