@@ -1,7 +1,11 @@
 // Matrix products at the shapes of GPT-2 124M, packing of both operands included, in turns with
 // oneDNN and with the arithmetic's own peak. Prints Markdown.
 //
-//   bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--processor-time] [--smoke]
+//   bench_gemm [--scales] [--threads N] [--rounds N] [--kernels NAME] [--processor-time] [--smoke]
+//
+// --scales: instead, the same BF16 products with scales beside the elements (one a tensor; one a
+// row; tiles of 128 and squares of 128 x 128), in turns with the product without: how many times
+// as long they took, median over rounds.
 //
 // --processor-time counts what this process's one thread ran rather than what passed: for machines
 // on which others run too.
@@ -21,6 +25,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/peak.h"
@@ -32,6 +37,7 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::bench {
@@ -118,10 +124,64 @@ void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Sha
   std::fflush(stdout);
 }
 
+/// One product with its operands' scales, all of about 1.
+struct Scaled {
+  kernels::Operand a, b;
+  std::vector<float> of_a, of_b;
+
+  Scaled(const kernels::Operand& x, const kernels::Operand& y, const numerics::Encoding& ex,
+         const numerics::Encoding& ey)
+      : a(x), b(y) {
+    scale(a, of_a, ex);
+    scale(b, of_b, ey);
+  }
+  static void scale(kernels::Operand& x, std::vector<float>& scales,
+                    const numerics::Encoding& encoding) {
+    const numerics::ScaleShape s = scale_shape(encoding, x.outer(), x.summed());
+    scales.assign(static_cast<std::size_t>(s.rows * s.cols), 1.1F);
+    x.scales = tensor(std::as_const(scales).data(), s.rows, s.cols);
+    x.scale_outer = s.outer;
+    x.scale_depth = s.depth;
+  }
+};
+
+void run_scaled(const kernels::Kernels& table, Queue& q, const Shape& s, int rounds, Time time) {
+  Elements x(DType::bf16, s.m * s.k), y(DType::bf16, s.n * s.k),
+      z(s.gradient ? DType::f32 : DType::bf16, s.m * s.n);
+  kernels::Operand a, b;
+  a.format = b.format = Format::e4m3;
+  a.along = b.along = s.gradient ? Along::rows : Along::cols;
+  a.data = s.gradient ? x.matrix(s.k, s.m) : x.matrix(s.m, s.k);
+  b.data = s.gradient ? y.matrix(s.k, s.n) : y.matrix(s.n, s.k);
+  const Tensor c = z.matrix(s.m, s.n);
+  const auto timed = [&](const kernels::Operand& of_a, const kernels::Operand& of_b) {
+    return seconds([&] { table.gemm.product(q, c, of_a, of_b, {.add = s.gradient}); }, time);
+  };
+  numerics::Encoding current, row, tile, square;
+  current.scaling = numerics::Scaling::current;
+  row.scaling = numerics::Scaling::row;
+  tile.scaling = square.scaling = numerics::Scaling::tile;
+  square.square = !s.gradient;  // a weight gradient has no weights
+  const Scaled all[] = {{a, b, current, current}, {a, b, row, row}, {a, b, tile, square}};
+  std::vector<double> plain, ratios[3];
+  for (int r = -1; r < rounds; ++r)
+    for (int i = 0; i < 3; ++i) {
+      const double before = timed(a, b), scaled = timed(all[i].a, all[i].b), after = timed(a, b);
+      if (r < 0) continue;
+      plain.push_back(before);
+      ratios[i].push_back(scaled / ((before + after) / 2));
+    }
+  const double flops = 2.0 * static_cast<double>(s.m * s.n) * static_cast<double>(s.k);
+  fmt::print("| {} x {} x {}{} | {:.0f} | {:.3f} | {:.3f} | {:.3f} |\n", s.m, s.n, s.k,
+             s.gradient ? ", gradient" : "", flops / median(plain) * 1e-9, median(ratios[0]),
+             median(ratios[1]), median(ratios[2]));
+  std::fflush(stdout);
+}
+
 int run(int argc, char** argv) {
   int threads = usable_cores(), rounds = 9;
   std::string name = "auto";
-  bool smoke = false;
+  bool smoke = false, scales = false;
   Time time = Time::passed;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
@@ -134,12 +194,15 @@ int run(int argc, char** argv) {
       name = argv[++i];
     else if (arg == "--processor-time")
       time = Time::processor;
+    else if (arg == "--scales")
+      scales = true;
     else if (arg == "--smoke")
       smoke = true;
     else
       throw Error("unknown argument {}", arg)
           .hint(
-              "bench_gemm [--threads N] [--rounds N] [--kernels NAME] [--processor-time] "
+              "bench_gemm [--scales] [--threads N] [--rounds N] [--kernels NAME] "
+              "[--processor-time] "
               "[--smoke]");
   }
   if (time == Time::processor && threads != 1)
@@ -149,17 +212,24 @@ int run(int argc, char** argv) {
   fmt::print("{}, threads {}{}, kernels {}, {}\n\n", cpu().model, threads,
              time == Time::processor ? " (processor time)" : "", kernels::describe(table),
              peer_name());
-  fmt::print("| format | M x N x K | GFLOP/s | peak | oneDNN, prepared | oneDNN, whole |\n");
-  fmt::print("|---|---|---|---|---|---|\n");
   std::vector<Shape> shapes;
   for (const i64 n : {768, 2304, 3072})
     for (const i64 k : {768, 2304, 3072}) shapes.push_back({4096, n, k, false});
   shapes.push_back({4096, 50304, 768, false});
   shapes.push_back({768, 3072, 4096, true});
+  shapes.push_back({768, 3072, 8192, true});
   if (smoke) {
     shapes = {{64, 96, 64, false}, {64, 96, 64, true}};
     rounds = 1;
   }
+  if (scales) {
+    fmt::print("| M x N x K | GFLOP/s without scales | one a tensor | one a row | of 128 |\n");
+    fmt::print("|---|---|---|---|---|\n");
+    for (const Shape& s : shapes) run_scaled(table, q, s, rounds, time);
+    return 0;
+  }
+  fmt::print("| format | M x N x K | GFLOP/s | peak | oneDNN, prepared | oneDNN, whole |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
   for (const Format f : {Format::bf16, Format::f32})
     for (const Shape& s : shapes)
       if (f == Format::bf16 || s.n < 50000) run_shape(table, q, f, s, rounds, time);

@@ -57,7 +57,7 @@ struct Pass {
   i64 begin, depth;
   bool first, last;
   bool chunk;   // it takes one: its sums are scaled and added to what is in the tiles
-  bool at_end;  // what is in the tiles is then scaled and added to window.onto
+  bool scales;  // now or at the end
 
   LATHE_INLINE Pass(const Block& k, i64 from, i64 step)
       : begin(from),
@@ -65,8 +65,7 @@ struct Pass {
         first(from == 0),
         last(from + depth == k.depth),
         chunk(k.chunk > 0),
-        at_end(last && k.window.scaled_at_end) {}
-  LATHE_INLINE bool scales() const { return chunk || at_end; }
+        scales(chunk || (last && k.window.scaled_at_end)) {}
 };
 
 /// Packs one group of a strip: vectors [outer, outer + kLanes), elements [k, k + 32) of x; what

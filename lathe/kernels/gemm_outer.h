@@ -118,7 +118,7 @@ void extend(float* tile, const float* a, const float* b, i64 b_strip, i64 depth,
 template <class P>
 struct OuterScratch {
   static constexpr i64 kTile = P::kTileRows * P::kPanel;
-  alignas(64) float spare[kTile];  // what is not in the tile: a chunk's sum, or the end's
+  alignas(64) float spare[kTile];  // sums of one chunk
   alignas(64) float row_scales[P::kRows], col_scales[P::kCols];
 };
 
@@ -137,10 +137,9 @@ LATHE_INLINE void step_tile(float* tile, OuterScratch<P>& at, const Block& k, co
   extend<P>(sums, reinterpret_cast<const float*>(x) + row % P::kLanes,
             reinterpret_cast<const float*>(y), y_strip / 4, t.depth, rows,
             pieces_of(cols, P::kLanes));
-  float* const total = t.at_end ? at.spare : tile;
-  if (t.at_end) start_tile<V>(total, kWide, P::kTileRows, w.onto, row, rows, col, cols);
-  if (t.scales()) add_scaled<V>(total, sums, rows, kWide, at.row_scales + row, at.col_scales + col);
-  if (t.last) finish_tile<V>(w, row, rows, col, cols, total, kWide);
+  const float *of_rows = at.row_scales + row, *of_cols = at.col_scales + col;
+  if (t.chunk) add_scaled<V, kWide>(tile, sums, rows, of_rows, of_cols);
+  if (t.last) finish_tile<V>(w, row, rows, col, cols, tile, kWide, of_rows, of_cols);
 }
 
 /// The block's tiles of c lie in the scratch, panel by panel, rows following one another, with room
@@ -156,7 +155,7 @@ void outer_block(const Block& k, const Operand& a, const Operand& b, std::byte* 
   const i64 step = k.chunk > 0 ? k.chunk : P::kDepth;
   for (i64 begin = 0; begin < k.depth; begin += step) {
     const Pass t(k, begin, step);
-    if (t.scales()) {
+    if (t.scales) {
       expand_scales(at.row_scales, P::kRows, a, k.first_row, k.rows, k.first_k + begin);
       expand_scales(at.col_scales, P::kCols, b, k.first_col, k.cols, k.first_k + begin);
     }

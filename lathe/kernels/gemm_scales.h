@@ -35,16 +35,22 @@ LATHE_INLINE void expand_scales(float* out, i64 room, const Operand& x, i64 firs
   }
 }
 
-/// acc = fma(sums, scale of the row * scale of the column, acc), for `rows` rows of a tile, all of
-/// them `stride` apart, a multiple of V::kLanes.
-template <class V>
-LATHE_INLINE void add_scaled(float* acc, const float* sums, i64 rows, i64 stride,
-                             const float* row_scales, const float* col_scales) {
-  for (i64 r = 0; r < rows; ++r, acc += stride, sums += stride) {
+/// acc = fma(sums, scale of the row * scale of the column, acc), for `rows` rows of kWide floats
+/// that follow one another; kWide is a few V::kLanes.
+template <class V, i64 kWide>
+LATHE_INLINE void add_scaled(float* acc, const float* sums, i64 rows, const float* row_scales,
+                             const float* col_scales) {
+  constexpr i64 kCount = kWide / V::kLanes;
+  typename V::Reg of_cols[kCount];
+#pragma GCC unroll 4
+  for (i64 i = 0; i < kCount; ++i) of_cols[i] = V::load(col_scales + i * V::kLanes);
+  for (i64 r = 0; r < rows; ++r, acc += kWide, sums += kWide) {
     const typename V::Reg of_row = V::broadcast(row_scales + r);
-    for (i64 i = 0; i < stride; i += V::kLanes)
-      V::store(acc + i, V::fma(V::load(sums + i), V::mul(of_row, V::load(col_scales + i)),
-                               V::load(acc + i)));
+#pragma GCC unroll 4
+    for (i64 i = 0; i < kCount; ++i) {
+      float* const at = acc + i * V::kLanes;
+      V::store(at, V::fma(V::load(sums + i * V::kLanes), V::mul(of_row, of_cols[i]), V::load(at)));
+    }
   }
 }
 

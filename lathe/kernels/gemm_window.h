@@ -1,6 +1,7 @@
 #pragma once
 // Where the sums of a product start from and where they go. Written over V, the vectors of one
-// instruction set: V::kLanes, Reg, zero, load(p), store(p, x), add, load_bf16(p), store_bf16(p, x).
+// instruction set: V::kLanes, Reg, zero, load(p), store(p, x), broadcast(p), add, mul, fma(x, y, z)
+// = x y + z, load_bf16(p), store_bf16(p, x).
 
 #include "lathe/base/view.h"
 #include "lathe/kernels/gemm.h"
@@ -13,21 +14,20 @@ struct Window {
   ConstTensor from;  // empty: zero
   Tensor to;
   ConstTensor bias;  // (1, cols); empty: none
-  // Scales that differ nowhere along the sum: all of a sum is scaled at its end and added to onto.
+  // Where scales differ nowhere along the sum: it is scaled at its end
   bool scaled_at_end = false;
-  ConstTensor onto;  // empty: zero
+  bool onto = false;  // and added to what `to` holds, else to zero
 
   LATHE_INLINE Window part(i64 row, i64 rows, i64 col, i64 cols) const {
     Window w = *this;
     if (!from.empty()) w.from = from.slice_rows(row, rows).slice_cols(col, cols);
     w.to = to.slice_rows(row, rows).slice_cols(col, cols);
     if (!bias.empty()) w.bias = bias.slice_cols(col, cols);
-    if (!onto.empty()) w.onto = onto.slice_rows(row, rows).slice_cols(col, cols);
     return w;
   }
 
   /// Whether sums may wait in c between parts of the summed dimension.
-  LATHE_INLINE bool can_wait() const { return to.type == DType::f32 && onto.empty(); }
+  LATHE_INLINE bool can_wait() const { return to.type == DType::f32 && !onto; }
 
   /// The same when only a part of each sum is taken: between the first and the last part, sums wait
   /// in `to` if they can, else in `beside`.
@@ -38,17 +38,16 @@ struct Window {
     if (!first) w.from = waiting;
     if (!last) {
       w.to = waiting;
-      w.bias = w.onto = {};
-      w.scaled_at_end = false;
+      w.bias = {};
+      w.scaled_at_end = w.onto = false;
     }
     return w;
   }
 };
 
 LATHE_INLINE Window window(const Tensor& c, const Epilogue& e, bool scaled_at_end) {
-  const ConstTensor start = e.add ? ConstTensor(c) : ConstTensor{};
-  if (scaled_at_end) return {{}, c, e.bias, true, start};
-  return {start, c, e.bias, false, {}};
+  const bool from_c = e.add && !scaled_at_end;
+  return {from_c ? ConstTensor(c) : ConstTensor{}, c, e.bias, scaled_at_end, e.add && !from_c};
 }
 
 template <class T>
@@ -89,16 +88,32 @@ LATHE_INLINE void load_row(float* tile, const T* from, i64 cols) {
   for (; i < cols; ++i) tile[i] = read_as_float(from[i]);
 }
 
+/// What a row's sums become on their way to c.
+struct RowEnd {
+  const float* bias;             // null: none
+  const float* scale = nullptr;  // of the row; null: none
+  const float* col_scales = nullptr;
+  bool onto = false;
+};
+
 template <class V, class T>
-LATHE_INLINE void store_row(T* to, const float* tile, const float* bias, i64 cols) {
+LATHE_INLINE void store_row(T* to, const float* tile, const RowEnd& e, i64 cols) {
   i64 i = 0;
   if constexpr (kVectors<T>)
     for (; i + V::kLanes <= cols; i += V::kLanes) {
       typename V::Reg x = V::load(tile + i);
-      if (bias) x = V::add(x, V::load(bias + i));
+      if (e.scale)
+        x = V::fma(x, V::mul(V::broadcast(e.scale), V::load(e.col_scales + i)),
+                   e.onto ? load_lanes<V>(to + i) : V::zero());
+      if (e.bias) x = V::add(x, V::load(e.bias + i));
       store_lanes<V>(to + i, x);
     }
-  for (; i < cols; ++i) write_float(to + i, bias ? tile[i] + bias[i] : tile[i]);
+  for (; i < cols; ++i) {
+    float x = tile[i];
+    if (e.scale)
+      x = __builtin_fmaf(x, *e.scale * e.col_scales[i], e.onto ? read_as_float(to[i]) : 0.0F);
+    write_float(to + i, e.bias ? x + e.bias[i] : x);
+  }
 }
 
 template <class V>
@@ -124,18 +139,23 @@ LATHE_INLINE void start_tile(float* tile, i64 stride, i64 tile_rows, const Const
   }
 }
 
-/// Adds the bias, rounds once and stores at (row, col) of the window.
+/// Scales sums where the window says so, adds the bias, rounds once and stores at (row, col) of the
+/// window.
 template <class V>
 LATHE_INLINE void finish_tile(const Window& w, i64 row, i64 rows, i64 col, i64 cols,
-                              const float* tile, i64 stride) {
-  const float* bias = w.bias.empty() ? nullptr : w.bias.row<float>(0) + col;
+                              const float* tile, i64 stride, const float* row_scales,
+                              const float* col_scales) {
+  RowEnd e{w.bias.empty() ? nullptr : w.bias.row<float>(0) + col};
+  e.col_scales = col_scales;
+  e.onto = w.onto;
   for (i64 r = 0; r < rows; ++r) {
+    if (w.scaled_at_end) e.scale = row_scales + r;
     if (w.to.type == DType::f32)
-      store_row<V>(w.to.row<float>(row + r) + col, tile + r * stride, bias, cols);
+      store_row<V>(w.to.row<float>(row + r) + col, tile + r * stride, e, cols);
     else if (w.to.type == DType::bf16)
-      store_row<V>(w.to.row<bf16>(row + r) + col, tile + r * stride, bias, cols);
+      store_row<V>(w.to.row<bf16>(row + r) + col, tile + r * stride, e, cols);
     else
-      store_row<V>(w.to.row<double>(row + r) + col, tile + r * stride, bias, cols);
+      store_row<V>(w.to.row<double>(row + r) + col, tile + r * stride, e, cols);
   }
 }
 

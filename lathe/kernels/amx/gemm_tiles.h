@@ -99,8 +99,7 @@ struct TileProduct {
 
   /// What a worker holds beside the block's tiles.
   struct Scratch {
-    alignas(
-        64) float spare[2 * kTileFloats];  // what is not in the tiles: a chunk's sums, the end's
+    alignas(64) float spare[2 * kTileFloats];  // sums of one chunk
     alignas(64) float row_scales[kRows], col_scales[kCols];
   };
 
@@ -112,7 +111,7 @@ struct TileProduct {
     const i64 step = k.chunk > 0 ? k.chunk : kDepth;
     for (i64 begin = 0; begin < k.depth; begin += step) {
       const Pass t(k, begin, step);
-      if (t.scales()) {
+      if (t.scales) {
         expand_scales(at.row_scales, kRows, a, k.first_row, k.rows, k.first_k + begin);
         expand_scales(at.col_scales, kCols, b, k.first_col, k.cols, k.first_k + begin);
       }
@@ -146,20 +145,10 @@ struct TileProduct {
         extend<true>(tiles, extended, zero, a, k.strip_bytes, b, groups, ahead);
       else
         extend<false>(tiles, extended, zero, a, k.strip_bytes, b, groups, ahead);
-      finish_pair(tile, at, k, t, row, col);
+      const float *of_rows = at.row_scales + row, *of_cols = at.col_scales + col;
+      if (t.chunk) add_scaled<Zmm, kLanes>(tile, at.spare, rows, of_rows, of_cols);
+      if (t.last) finish_tile<Zmm>(k.window, row, rows, col, cols, tile, kLanes, of_rows, of_cols);
     }
-  }
-
-  /// What a pass does with a pair of tiles after it has extended their sums.
-  LATHE_INLINE static void finish_pair(float* pair, Scratch& at, const Block& k, const Pass& t,
-                                       i64 row, i64 col) {
-    const i64 rows = least(kPairRows, k.rows - row), cols = least(kLanes, k.cols - col);
-    float* const total = t.at_end ? at.spare : pair;
-    if (t.at_end) start_tile<Zmm>(total, kLanes, kPairRows, k.window.onto, row, rows, col, cols);
-    if (t.scales())
-      add_scaled<Zmm>(total, t.chunk ? at.spare : pair, rows, kLanes, at.row_scales + row,
-                      at.col_scales + col);
-    if (t.last) finish_tile<Zmm>(k.window, row, rows, col, cols, total, kLanes);
   }
 };
 
