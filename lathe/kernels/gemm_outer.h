@@ -22,16 +22,41 @@ namespace lathe::kernels {
 
 inline constexpr int kTileVectors = 3;
 
-/// tile += sum over `units` units of one chain per element.
+/// A tile of sums. Where a step is a chunk the tile holds but that, from zero, and the chunk is
+/// scaled and added to total, which is laid out like the tile.
+struct Sums {
+  float* tile;
+  float* total;
+  const float *row_scales, *col_scales;  // of the tile's rows and columns
+};
+
 template <class P, int kRows, int kVectors>
-LATHE_INLINE void one_chain(float* tile, const float* a, const float* b, i64 b_strip, i64 units) {
+LATHE_INLINE void add_chunk(const Sums& s, const typename P::V::Reg (&sums)[kRows][kVectors]) {
+  using V = typename P::V;
+  typename V::Reg of_cols[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) of_cols[v] = V::load(s.col_scales + v * V::kLanes);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const typename V::Reg of_row = V::broadcast(s.row_scales + r);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* const at = s.total + (r * kTileVectors + v) * V::kLanes;
+      V::store(at, V::fma(sums[r][v], V::mul(of_row, of_cols[v]), V::load(at)));
+    }
+  }
+}
+
+/// Extends sums by `units` units of one chain per element.
+template <class P, bool kChunk, int kRows, int kVectors>
+LATHE_INLINE void one_chain(const Sums& s, const float* a, const float* b, i64 b_strip, i64 units) {
   using V = typename P::V;
   typename V::Reg acc[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      acc[r][v] = V::load(tile + (r * kTileVectors + v) * V::kLanes);
+      acc[r][v] = kChunk ? V::zero() : V::load(s.tile + (r * kTileVectors + v) * V::kLanes);
   for (i64 u = 0; u < units; ++u, a += V::kLanes, b += V::kLanes) {
     typename V::Reg y[kVectors];
 #pragma GCC unroll 4
@@ -43,18 +68,43 @@ LATHE_INLINE void one_chain(float* tile, const float* a, const float* b, i64 b_s
       for (int v = 0; v < kVectors; ++v) acc[r][v] = P::Step::apply(acc[r][v], x, y[v]);
     }
   }
+  if (kChunk) return add_chunk<P>(s, acc);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      V::store(tile + (r * kTileVectors + v) * V::kLanes, acc[r][v]);
+      V::store(s.tile + (r * kTileVectors + v) * V::kLanes, acc[r][v]);
 }
 
-/// tile += sum over `groups` groups of an even and an odd chain per element.
-template <class P, int kRows, int kVectors>
-LATHE_INLINE void two_chains(float* tile, const float* a, const float* b, i64 b_strip, i64 groups) {
+/// Adds a group's even and odd chains to the sums.
+template <class P, bool kChunk, int kRows, int kVectors>
+LATHE_INLINE void fold(const Sums& s, float* tile, typename P::V::Reg (&half)[2][kRows][kVectors],
+                       bool first, bool last) {
+  using V = typename P::V;
+  // Not the chains alone even where there is nothing to add them to: -0 must become +0.
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const typename V::Reg before =
+          kChunk && first ? V::zero() : V::load(tile + (r * kTileVectors + v) * V::kLanes);
+      half[0][r][v] = V::add(before, V::add(half[0][r][v], half[1][r][v]));
+    }
+  if (kChunk && last) return add_chunk<P>(s, half[0]);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      V::store(tile + (r * kTileVectors + v) * V::kLanes, half[0][r][v]);
+}
+
+/// Extends sums by `groups` groups of an even and an odd chain per element.
+template <class P, bool kChunk, int kRows, int kVectors>
+LATHE_INLINE void two_chains(const Sums& s, const float* a, const float* b, i64 b_strip,
+                             i64 groups) {
   using V = typename P::V;
   using Reg = typename V::Reg;
+  float* tile = s.tile;
   for (i64 g = 0; g < groups; ++g) {
     // The sums have their place in the first cache: the compiler would move them to registers that
     // the chains need, and spill.
@@ -79,46 +129,40 @@ LATHE_INLINE void two_chains(float* tile, const float* a, const float* b, i64 b_
           for (int v = 0; v < kVectors; ++v) half[h][r][v] = P::Step::apply(half[h][r][v], x, y[v]);
         }
       }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        float* t = tile + (r * kTileVectors + v) * V::kLanes;
-        V::store(t, V::add(V::load(t), V::add(half[0][r][v], half[1][r][v])));
-      }
+    fold<P, kChunk>(s, tile, half, g == 0, g + 1 == groups);
   }
 }
 
 // Apart from its caller, whose constants would take registers from the inner loop.
-template <class P, int kRows, int kVectors>
-[[gnu::noinline]] void extend_tile(float* tile, const float* a, const float* b, i64 b_strip,
+template <class P, bool kChunk, int kRows, int kVectors>
+[[gnu::noinline]] void extend_tile(const Sums& s, const float* a, const float* b, i64 b_strip,
                                    i64 depth) {
   if constexpr (P::kPaired)
-    two_chains<P, kRows, kVectors>(tile, a, b, b_strip, pieces_of(depth, kGroup));
+    two_chains<P, kChunk, kRows, kVectors>(s, a, b, b_strip, pieces_of(depth, kGroup));
   else
-    one_chain<P, kRows, kVectors>(tile, a, b, b_strip, depth);
+    one_chain<P, kChunk, kRows, kVectors>(s, a, b, b_strip, depth);
 }
 
 /// Extends the sums of a tile of which `rows` x `vectors` are wanted.
-template <class P>
-void extend(float* tile, const float* a, const float* b, i64 b_strip, i64 depth, i64 rows,
+template <class P, bool kChunk>
+void extend(const Sums& s, const float* a, const float* b, i64 b_strip, i64 depth, i64 rows,
             i64 vectors) {
   constexpr int kAll = P::kTileRows;
   if (rows > 1) {
-    if (vectors == 3) return extend_tile<P, kAll, 3>(tile, a, b, b_strip, depth);
-    if (vectors == 2) return extend_tile<P, kAll, 2>(tile, a, b, b_strip, depth);
-    return extend_tile<P, kAll, 1>(tile, a, b, b_strip, depth);
+    if (vectors == 3) return extend_tile<P, kChunk, kAll, 3>(s, a, b, b_strip, depth);
+    if (vectors == 2) return extend_tile<P, kChunk, kAll, 2>(s, a, b, b_strip, depth);
+    return extend_tile<P, kChunk, kAll, 1>(s, a, b, b_strip, depth);
   }
-  if (vectors == 3) return extend_tile<P, 1, 3>(tile, a, b, b_strip, depth);
-  if (vectors == 2) return extend_tile<P, 1, 2>(tile, a, b, b_strip, depth);
-  extend_tile<P, 1, 1>(tile, a, b, b_strip, depth);
+  if (vectors == 3) return extend_tile<P, kChunk, 1, 3>(s, a, b, b_strip, depth);
+  if (vectors == 2) return extend_tile<P, kChunk, 1, 2>(s, a, b, b_strip, depth);
+  extend_tile<P, kChunk, 1, 1>(s, a, b, b_strip, depth);
 }
 
 /// What a worker holds beside the block's tiles.
 template <class P>
 struct OuterScratch {
   static constexpr i64 kTile = P::kTileRows * P::kPanel;
-  alignas(64) float spare[kTile];  // sums of one chunk
+  alignas(64) float chunk[kTile];
   alignas(64) float row_scales[P::kRows], col_scales[P::kCols];
 };
 
@@ -127,19 +171,20 @@ template <class P>
 LATHE_INLINE void step_tile(float* tile, OuterScratch<P>& at, const Block& k, const Pass& t,
                             i64 row, i64 col, const std::byte* y, i64 y_strip) {
   using V = typename P::V;
-  constexpr i64 kWide = P::kPanel, kTile = OuterScratch<P>::kTile;
+  constexpr i64 kWide = P::kPanel;
   const i64 rows = least(P::kTileRows, k.rows - row), cols = least(kWide, k.cols - col);
-  const Window& w = k.window;
-  if (t.first) start_tile<V>(tile, kWide, P::kTileRows, w.from, row, rows, col, cols);
-  if (t.chunk) zero_tile<V>(at.spare, kTile);
-  float* const sums = t.chunk ? at.spare : tile;
+  const i64 vectors = pieces_of(cols, P::kLanes);
   const std::byte* x = k.a + row / P::kLanes * k.strip_bytes + t.begin / kGroup * P::kGroupBytes;
-  extend<P>(sums, reinterpret_cast<const float*>(x) + row % P::kLanes,
-            reinterpret_cast<const float*>(y), y_strip / 4, t.depth, rows,
-            pieces_of(cols, P::kLanes));
-  const float *of_rows = at.row_scales + row, *of_cols = at.col_scales + col;
-  if (t.chunk) add_scaled<V, kWide>(tile, sums, rows, of_rows, of_cols);
-  if (t.last) finish_tile<V>(w, row, rows, col, cols, tile, kWide, of_rows, of_cols);
+  const float* const from_a = reinterpret_cast<const float*>(x) + row % P::kLanes;
+  const auto* const from_b = reinterpret_cast<const float*>(y);
+  const Sums s{t.chunk ? at.chunk : tile, tile, at.row_scales + row, at.col_scales + col};
+  if (t.first) start_tile<V>(tile, kWide, P::kTileRows, k.window.from, row, rows, col, cols);
+  if (t.chunk)
+    extend<P, true>(s, from_a, from_b, y_strip / 4, t.depth, rows, vectors);
+  else
+    extend<P, false>(s, from_a, from_b, y_strip / 4, t.depth, rows, vectors);
+  if (t.last)
+    finish_tile<V>(k.window, row, rows, col, cols, tile, kWide, s.row_scales, s.col_scales);
 }
 
 /// The block's tiles of c lie in the scratch, panel by panel, rows following one another, with room

@@ -116,18 +116,14 @@ LATHE_INLINE void store_row(T* to, const float* tile, const RowEnd& e, i64 cols)
   }
 }
 
-template <class V>
-LATHE_INLINE void zero_tile(float* tile, i64 size) {
-  for (i64 i = 0; i < size; i += V::kLanes) V::store(tile + i, V::zero());
-}
-
 /// tile (rows, cols), its rows `stride` apart and `stride` a multiple of V::kLanes, = `from` at
 /// (row, col), or zero where `from` is empty. Elements of the tile past the edge are zero.
 template <class V>
 LATHE_INLINE void start_tile(float* tile, i64 stride, i64 tile_rows, const ConstTensor& from,
                              i64 row, i64 rows, i64 col, i64 cols) {
   const bool zero = from.empty();
-  if (zero || rows < tile_rows || cols < stride) zero_tile<V>(tile, tile_rows * stride);
+  if (zero || rows < tile_rows || cols < stride)
+    for (i64 i = 0; i < tile_rows * stride; i += V::kLanes) V::store(tile + i, V::zero());
   if (zero) return;
   for (i64 r = 0; r < rows; ++r) {
     if (from.type == DType::f32)
