@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/arena.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/update.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/optim/optimizer.h"
 #include "lathe/parallel/params.h"
@@ -111,6 +113,70 @@ TEST(AdamW, NamesItsStateAfterTheParameters) {
   EXPECT_EQ(state[9].first, "b.v");
   EXPECT_EQ(state[2].second.rows, 4);
   EXPECT_EQ(state[2].second.type, DType::f64);
+}
+
+TEST(AdamW, KeepsSmallParametersAndEmbeddingsOutOfDynamicMaps) {
+  using kernels::MomentKind;
+  const auto kind = [](MomentKind moments, i64 rows, Role role) {
+    return moment_kind({.moments = moments}, {.name = "x", .rows = rows, .cols = 64, .role = role});
+  };
+  EXPECT_EQ(kind(MomentKind::dynamic, 64, Role::matrix), MomentKind::dynamic);
+  EXPECT_EQ(kind(MomentKind::dynamic, 63, Role::matrix), MomentKind::plain);
+  EXPECT_EQ(kind(MomentKind::dynamic, 6400, Role::embedding), MomentKind::plain);
+  EXPECT_EQ(kind(MomentKind::dynamic, 6400, Role::position), MomentKind::plain);
+  EXPECT_EQ(kind(MomentKind::expanded, 1, Role::embedding), MomentKind::expanded);
+  EXPECT_EQ(kind(MomentKind::bf16, 1, Role::gain), MomentKind::bf16);
+}
+
+/// Names and bytes of an optimizer's state.
+std::vector<std::pair<std::string, i64>> state_bytes(kernels::MomentKind moments) {
+  Arena weights("weights", 1 << 20), grads("gradients", 1 << 20), state("state", 1 << 20);
+  ParamSet params({{.name = "m", .rows = 80, .cols = 52, .role = Role::matrix}},
+                  numerics::recipe("bf16"), weights, &grads);
+  std::vector<std::pair<std::string, i64>> all;
+  for (const auto& [name, t] : adamw({.moments = moments}, params, state)->state())
+    all.emplace_back(name, t.bytes());
+  return all;
+}
+
+TEST(AdamW, NamesItsScalesToo) {
+  using kernels::MomentKind;
+  using Bytes = std::vector<std::pair<std::string, i64>>;
+  constexpr i64 kSize = 80 * 52;  // 4160: 17 blocks of 256, 33 groups of 128
+  EXPECT_EQ(state_bytes(MomentKind::bf16), (Bytes{{"m.m", 2 * kSize}, {"m.v", 2 * kSize}}));
+  EXPECT_EQ(
+      state_bytes(MomentKind::dynamic),
+      (Bytes{{"m.m", kSize}, {"m.m.scales", 17 * 4}, {"m.v", kSize}, {"m.v.scales", 17 * 4}}));
+  EXPECT_EQ(
+      state_bytes(MomentKind::expanded),
+      (Bytes{{"m.m", kSize}, {"m.m.scales", 33 * 12}, {"m.v", kSize}, {"m.v.scales", 33 * 12}}));
+}
+
+/// Weights in BF16 after one step that moves each by less than half of its last place.
+std::vector<u16> stepped(u64 seed, i64 step, const char* name) {
+  Arena weights("weights", 1 << 20), grads("gradients", 1 << 20), state("state", 1 << 20);
+  Queue q(1);
+  ParamSet params({{.name = name, .rows = 8, .cols = 64, .role = Role::matrix}},
+                  numerics::recipe("bf16"), weights, &grads, {.bf16_weights = true});
+  const auto optimizer = adamw({.weight_decay = 0, .seed = seed}, params, state);
+  optimizer->reset(q, kernels::ref());
+  const parallel::Param& p = params[0];
+  for (i64 i = 0; i < p.spec.size(); ++i) {
+    p.master.row<bf16>(0)[i] = {0x3f80};
+    p.grad.row<float>(0)[i] = 1;
+  }
+  optimizer->update(q, kernels::ref(), params, step, 1e-3, 1);
+  std::vector<u16> bits;
+  for (i64 i = 0; i < p.spec.size(); ++i) bits.push_back(p.master.row<bf16>(0)[i].bits);
+  return bits;
+}
+
+TEST(AdamW, DrawsAnewForEverySeedStepAndParameterAndForNothingElse) {
+  const std::vector<u16> one = stepped(1, 3, "a");
+  EXPECT_EQ(stepped(1, 3, "a"), one);
+  EXPECT_NE(stepped(2, 3, "a"), one);
+  EXPECT_NE(stepped(1, 4, "a"), one);
+  EXPECT_NE(stepped(1, 3, "b"), one);
 }
 
 TEST(AdamW, ResetForgetsEveryMoment) {

@@ -7,8 +7,10 @@
 
 #include "lathe/base/arena.h"
 #include "lathe/base/queue.h"
+#include "lathe/base/rng.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/numerics/recipe.h"
 
 namespace lathe::parallel {
@@ -33,6 +35,27 @@ TEST(ParamSet, CopiesForProductsOnlyWhatProductsRead) {
 
   ParamSet plain(specs(), numerics::recipe("fp32"), weights, nullptr);
   EXPECT_EQ(plain.at("matrix").work.data.data, plain.at("matrix").master.data);
+}
+
+TEST(ParamSet, StoresInBf16WhatItIsToldTo) {
+  Arena weights("weights", 1 << 20), grads("gradients", 1 << 20);
+  ParamSet p(specs(), numerics::recipe("bf16"), weights, &grads,
+             {.bf16_weights = true, .bf16_gradients = true});
+  for (const char* name : {"table", "tied", "matrix"})
+    EXPECT_EQ(p.at(name).master.type, DType::bf16) << name;
+  EXPECT_EQ(p.at("matrix").work.data, p.at("matrix").master.data) << "products read it as it is";
+  EXPECT_EQ(p.at("gain").master.type, DType::f32);
+  EXPECT_EQ(p.at("matrix").grad.type, DType::bf16);
+  EXPECT_EQ(p.at("tied").grad.type, DType::bf16);
+  EXPECT_EQ(p.at("table").grad.type, DType::f32) << "summed row by row, never by a product";
+  EXPECT_EQ(p.at("bias").grad.type, DType::f32);
+
+  p.init(3);
+  const Rng rng{3, Draw::init, stream_of("matrix")};
+  for (i64 i = 0; i < 24 * 16; ++i)
+    EXPECT_EQ(p.at("matrix").master.row<bf16>(0)[i].bits,
+              kernels::to_bf16(0.1 * rng.normal(static_cast<u64>(i))).bits)
+        << "rounded once";
 }
 
 TEST(ParamSet, ADrySetAsksForTheSameBytes) {
