@@ -137,10 +137,9 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     if (!not_taken(app).empty())
       throw Error("'--' stands behind an argument").hint("put it before the first one");
     if (command_names(*sub).empty()) return true;
-    std::fputs(sub->help().c_str(), stdout);
-    return false;
+  } else if (!not_taken(app).empty()) {
+    throw unexpected_arguments(app);
   }
-  if (!not_taken(app).empty()) throw unexpected_arguments(app);
   std::fputs(app.help().c_str(), stdout);
   return false;
 }
@@ -168,6 +167,7 @@ void Commands::group(const std::string& name, const std::string& about) {
   sub.group("Commands");
   sub.set_help_flag("-h,--help", "print this help");
   sub.allow_extras();
+  sub.footer("Each command has its own --help.");
 }
 
 CLI::App& Commands::add_app(const std::string& name, const std::string& about,

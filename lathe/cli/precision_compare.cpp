@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -42,7 +45,7 @@ void declare(CLI::App& a, CompareOptions& o) {
   a.add_option("--recipes", o.recipes,
                "recipes to train, with commas between them; bf16, which the others are compared "
                "with, is added when it is not among them")
-      ->type_name("NAME,NAME,…");
+      ->type_name("NAME,NAME");
   a.add_option("--steps", o.steps, "train so many steps, whatever train.steps says")
       ->check(CLI::Range(i64{1}, std::numeric_limits<i64>::max()).description(""))
       ->type_name("N");
@@ -106,13 +109,15 @@ Planned plan_run(const CompareOptions& o, const std::string& recipe, const std::
     return p;
   } catch (Error& e) {
     // The place of an override is the same for all recipes: say which of them it was.
-    if (e.where() == "--set") e.at("--recipes " + recipe);
+    if (e.where().starts_with("--set train.recipe=")) e.at("--recipes " + recipe);
     throw;
   }
 }
 
+std::string results_folder(const std::string& run_folder) { return run_folder + "/compare"; }
+
 /// All runs, the baseline first, each checked as far as that goes without training.
-std::vector<Planned> plan_runs(const CompareOptions& o, std::string& folder) {
+std::vector<Planned> plan_runs(const CompareOptions& o, std::string& run_folder) {
   std::vector<std::string> recipes = recipe_names(o.recipes);
   std::erase(recipes, kBaseline);
   recipes.insert(recipes.begin(), kBaseline);
@@ -120,7 +125,8 @@ std::vector<Planned> plan_runs(const CompareOptions& o, std::string& folder) {
   plain.overrides.push_back("train.recipe=" + toml_value(std::string(kBaseline)));
   if (o.steps > 0) plain.overrides.push_back("train.steps=" + toml_value(o.steps));
   const train::RunConfig c = read_run_file(plain);
-  folder = c.run.folder + "/compare";
+  run_folder = c.run.folder;
+  const std::string folder = results_folder(run_folder);
   std::vector<Planned> runs;
   for (const std::string& r : recipes)
     runs.push_back(plan_run(o, r, folder_name(r), folder, c.run.seed));
@@ -155,13 +161,16 @@ void note_divergence(const train::RunConfig& c, const train::Diverged& e) {
   write_atomically(divergence_file(c), j.dump(2) + "\n");
 }
 
-/// Trains one run to its end. False: a signal asked to stop.
+/// Trains one run to its end, or notes that it diverged. False: a signal asked to stop.
 bool train_one(const Planned& p, std::FILE* people) {
   if (const i64 step = diverged_before(p.config); step > 0) {
     fmt::print(people, "diverged at step {} before; remove {} to try again\n", step,
                p.config.run.folder);
     return true;
   }
+  // Whatever an earlier run in this folder noted was not about this one.
+  std::error_code ignored;
+  std::filesystem::remove(divergence_file(p.config), ignored);
   try {
     const train::Outcome end = train::train(
         p.config, p.need, {.use_previous = false, .people = people, .records = nullptr});
@@ -175,8 +184,8 @@ bool train_one(const Planned& p, std::FILE* people) {
   }
 }
 
-report::Comparison write_results(const std::vector<Planned>& runs, const std::string& folder) {
-  report::CompareInput in{folder, kBaseline, {}, {}};
+report::Comparison write_results(const std::vector<Planned>& runs, const std::string& run_folder) {
+  report::CompareInput in{run_folder, kBaseline, {}, {}};
   for (const Planned& p : runs) {
     if (p.seed)
       in.seeds.push_back(p.config.run.folder);
@@ -184,24 +193,26 @@ report::Comparison write_results(const std::vector<Planned>& runs, const std::st
       in.runs.emplace_back(p.name, p.config.run.folder);
   }
   report::Comparison c = report::compare(in);
+  const std::string folder = results_folder(run_folder);
   write_atomically(folder + "/compare.json", report::compare_json(c) + "\n");
   write_atomically(folder + "/index.html", report::compare_page(c));
   return c;
 }
 
 int run(const CompareOptions& o) {
-  std::string folder;
-  const std::vector<Planned> runs = plan_runs(o, folder);
+  std::string run_folder;
+  const std::vector<Planned> runs = plan_runs(o, run_folder);
   std::FILE* people = o.file.json ? stderr : stdout;
   bool whole = true;
+  report::Comparison c;
   for (std::size_t i = 0; i < runs.size() && whole; ++i) {
     fmt::print(people, "\n[{} of {}] {}, in {}\n", i + 1, runs.size(), runs[i].name,
                runs[i].config.run.folder);
     std::fflush(people);
     whole = train_one(runs[i], people);
+    c = write_results(runs, run_folder);
   }
-  const report::Comparison c = write_results(runs, folder);
-  fmt::print(people, "\n{}\n{}/index.html\n", report::compare_table(c), folder);
+  fmt::print(people, "\n{}\n{}/index.html\n", report::compare_table(c), results_folder(run_folder));
   if (!whole) fmt::print(people, "stopped; the same command goes on\n");
   if (o.file.json) fmt::print("{}\n", report::compare_json(c));
   return 0;

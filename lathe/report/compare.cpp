@@ -59,7 +59,10 @@ void read_divergence(RecipeResult& r) {
   const i64 step = j["step"].get<i64>();
   if (step < std::max<i64>(1, r.steps)) return;
   r.diverged_step = step;
-  if (j.contains("why") && j["why"].is_string()) r.diverged_why = j["why"].get<std::string>();
+  if (!j.contains("why") || !j["why"].is_string()) return;
+  r.diverged_why = j["why"].get<std::string>();
+  if (const std::string named = fmt::format("step {}: ", step); r.diverged_why.starts_with(named))
+    r.diverged_why.erase(0, named.size());
 }
 
 /// Divergence that only the losses show.
@@ -72,13 +75,16 @@ void find_divergence(RecipeResult& r) {
       return;
     }
   if (r.record.steps.size() < kFewestSteps) return;
-  const double initial = r.record.steps.front().loss;
+  const double first = r.smoothed.front().y;
+  double lowest = first;
+  for (const Point& p : r.smoothed) lowest = std::min(lowest, p.y);
+  const double level = lowest + std::max((first - lowest) / 2, std::fabs(lowest) / 10);
   auto last_good = r.smoothed.rbegin();
-  while (last_good != r.smoothed.rend() && last_good->y > initial) ++last_good;
+  while (last_good->y > level) ++last_good;  // ends at the lowest
   if (last_good == r.smoothed.rbegin()) return;
-  // The first smoothed loss is the first loss, which is not above itself.
   r.diverged_step = static_cast<i64>(last_good->x) + 1;
-  r.diverged_why = "from here on the smoothed loss stays above that of the first step";
+  r.diverged_why =
+      "from here on the loss stays more than half of what it had fallen above its lowest";
 }
 
 RecipeResult read_result(const std::string& recipe, const std::string& folder, i64 window) {

@@ -13,9 +13,11 @@
 //                 end there: of smoothed training losses, or of held-out losses. The band of a
 //                 verdict is the one at step n, of the kind that the gap is of
 //   spikes        see count_spikes
-//   diverged      a loss, gradient or weight was no longer finite, or the smoothed loss of a run of
-//                 10 steps or more ended above the loss of the first: at the step after the last
-//                 one at which it did not
+//   diverged      a loss, gradient or weight was no longer finite; or a run of 10 steps or more
+//   lost
+//                 for good more than half of what it had gained: its smoothed loss ended above
+//                 m + max((f - m) / 2, m / 10) with f the first and m the lowest smoothed loss. The
+//                 step is the one after the last at which it was not above that
 
 #include <optional>
 #include <string>
@@ -30,7 +32,7 @@
 namespace lathe::report {
 
 struct CompareInput {
-  std::string folder;    // that holds the runs' folders; names the page
+  std::string folder;    // of the run that is compared; names the page
   std::string baseline;  // one of the recipes
   std::vector<std::pair<std::string, std::string>> runs;  // recipe and folder; may not have begun
   std::vector<std::string> seeds;  // folders of the baseline's recipe with other seeds

@@ -60,7 +60,7 @@ std::string table(const Comparison& c) {
   for (const char* name :
        {"gap, nats", "gap, %", "held-out loss", "training loss", "spikes", "speed"})
     out += fmt::format("<th scope=\"col\">{}</th>", name);
-  if (memory) out += "<th scope=\"col\">bytes per parameter</th>";
+  if (memory) out += "<th scope=\"col\">bytes/parameter</th>";
   out += "</tr></thead><tbody>\n";
   for (const RecipeResult& r : c.recipes) {
     const bool base = r.verdict == Verdict::baseline;
@@ -99,8 +99,8 @@ std::string notes(const Comparison& c) {
                     c.seeds_left, base));
   for (const RecipeResult& r : c.recipes) {
     if (r.diverged_step > 0)
-      add(fmt::format("<b>{}</b> diverged at step {}: {}.", escape(r.recipe), r.diverged_step,
-                      escape(r.diverged_why)));
+      add(fmt::format("<b>{}</b> diverged at step {}{}{}.", escape(r.recipe), r.diverged_step,
+                      r.diverged_why.empty() ? "" : ": ", escape(r.diverged_why)));
     if (r.record.unreadable_lines > 0)
       add(fmt::format("{} lines of the log of {} could not be read and were left out.",
                       r.record.unreadable_lines, escape(r.recipe)));
@@ -147,8 +147,11 @@ std::string words(const Comparison& c) {
       "Within noise: the gap is no larger than the band, in either direction. Degrades or better: "
       "it is larger.");
   add("diverged",
-      "A loss, gradient or weight was no longer a finite number, or the smoothed loss rose above "
-      "that of the first step and stayed there to the end.");
+      "A loss, gradient or weight was no longer a finite number; or the smoothed loss rose from "
+      "its "
+      "lowest by more than half of what it had fallen by (and more than a tenth of the lowest), "
+      "and "
+      "stayed there to the end.");
   add("spikes",
       fmt::format("Steps whose loss stands above the median of the 50 before by more than 5 "
                   "robust standard deviations (1.4826 times the median distance from the median) "
