@@ -135,14 +135,19 @@ std::string words(const Comparison& c) {
                          c.by_held_out ? "of held-out loss, at the last evaluation"
                                        : "of smoothed training loss, at the last step",
                          b));
+  std::string seeds = fmt::format(
+      "The largest difference between any two of the runs of {} that differ in run.seed alone "
+      "(initial weights and order of the text), in the last quarter of the run",
+      b);
+  if (std::isfinite(c.noise))
+    seeds += fmt::format(": {} runs, {:.4f} nats of {} loss", c.seeds, c.noise,
+                         c.by_held_out ? "held-out" : "training");
   add("noise band",
-      fmt::format("The largest difference between any two of {} runs of {} that differ in "
-                  "run.seed alone (initial weights and order of the text), in the last quarter of "
-                  "the run: {} nats of {} loss. It is an estimate from few runs: of a recipe that "
-                  "changed nothing but chance, a single value would lie outside the distance of "
-                  "two others half the time, so take a gap a little beyond the band as a reason "
-                  "for more seeds (--noise-seeds), not as a finding.",
-                  c.seeds, b, number("{:.4f}", c.noise), c.by_held_out ? "held-out" : "training"));
+      seeds +
+          ". It is an estimate from few runs: of three single values that differ by chance alone, "
+          "the third lies further from the first than the second does half the time. So take a "
+          "gap a little beyond the band as a reason for more seeds (--noise-seeds), not as a "
+          "finding.");
   add("verdict",
       "Within noise: the gap is no larger than the band, in either direction. Degrades or better: "
       "it is larger.");
@@ -161,7 +166,7 @@ std::string words(const Comparison& c) {
   add("speed", fmt::format("Median of tokens per second, over that of {}, as measured here: "
                            "emulated formats are no faster than what emulates them.",
                            b));
-  add("bytes per parameter",
+  add("bytes/parameter",
       "Weights, their copies for products, gradients and optimizer state, as predicted by the "
       "run's dry step.");
   return out + "</dl>\n";
