@@ -3,6 +3,7 @@
 // recipe_file.h; docs/recipes.md describes the files.
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>

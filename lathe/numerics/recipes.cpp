@@ -10,7 +10,6 @@
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"
-#include "lathe/numerics/scale.h"
 
 namespace lathe::numerics {
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -294,7 +295,9 @@ TEST(RecipeFile, WithAnyCharacterChangedItIsRefusedOrReadsBackEqual) {
   const std::string whole = to_toml(recipe("nvfp4")) + "[delayed]\nhistory = 8\n";
   int read_well = 0, refused = 0;
   for (std::size_t i = 0; i < whole.size(); ++i)
-    for (const char* other : {"", ".", "9", "\"", "{", "e", "\n"}) {
+    for (const std::size_t turn : {0, 3}) {
+      static constexpr std::array kOther{"", ".", "9", "\"", "{", "e", "\n"};
+      const char* other = kOther.at((i + turn) % kOther.size());
       const std::string text = whole.substr(0, i) + other + whole.substr(i + 1);
       try {
         const Recipe r = read(text);
@@ -305,8 +308,8 @@ TEST(RecipeFile, WithAnyCharacterChangedItIsRefusedOrReadsBackEqual) {
         ++refused;
       }
     }
-  EXPECT_GT(read_well, 100);
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(read_well, 50);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(RecipeFile, ThePageListsEveryNamedRecipeAndItsExampleReads) {
