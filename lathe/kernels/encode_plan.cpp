@@ -62,10 +62,11 @@ void set_lattice(EncodePlan& p, const FormatInfo& i) {
   p.top = p.largest;
   p.bottom = i.kind == Kind::twos && p.encoding.scaling != Scaling::mx ? 2 : p.top;
   p.zero = i.has_minus_zero ? -0.0F : 0.0F;
-  p.infinities = p.grid == Grid::bits || p.grid == Grid::half;
+  // Twice as far, so that what overflows is seen to.
+  if (p.grid == Grid::half) p.top = p.bottom = 2 * p.top;
   if (p.grid != Grid::bits) return;
   p.cut = i.format == Format::bf16 ? 16 : i.format == Format::tf32 ? 13 : 0;
-  p.largest_bits = std::bit_cast<u32>(p.largest);
+  p.largest_bits = 0x7f800000;
 }
 
 void set_nvfp4(EncodePlan& p, float amax) {

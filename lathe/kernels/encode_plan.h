@@ -18,7 +18,7 @@ inline constexpr i64 kPanelCols = 128, kPanelRows = 128;
 /// How the values of a format lie.
 enum class Grid : u8 {
   lattice,  // multiples of 2^(e - m) in the binade of 2^e, of the lowest binade's below it
-  half,     // the same, but infinities stay (FP16)
+  half,     // the same, but what overflows becomes an infinity (FP16)
   whole,    // a lattice with a limit of its own below zero (two's complement)
   product,  // the same, for elements that are products of more bits than a float has (HiF4)
   tapered,  // HiF8: m depends on e

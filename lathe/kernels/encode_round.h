@@ -40,7 +40,7 @@ struct BlockOf {
 /// What every element of a call has in common.
 template <Lanes L>
 struct Target {
-  L step, room, zero, nan;
+  L step, room, zero, nan, most;
   typename L::Bits largest;
   int cut;
 
@@ -49,6 +49,7 @@ struct Target {
         room(L::broadcast(p.room)),
         zero(L::broadcast(p.zero)),
         nan(L::from(L::Bits::broadcast(0x7fc00000))),
+        most(L::broadcast(p.largest)),
         largest(L::Bits::broadcast(p.largest_bits)),
         cut(static_cast<int>(p.cut)) {}
 };
@@ -146,8 +147,10 @@ LATHE_INLINE L round_element(L x, const BlockOf<L>& b, const Target<L>& t,
   }
   const B sign = bits(y) & B::broadcast(0x80000000);
   L r = L::from(bits(q) | sign) * b.post + t.zero;
-  if constexpr (G == Grid::bits || G == Grid::half)
-    r = select(magnitude(y) == L::broadcast(kFloatInfinity), y, r);
+  if constexpr (G == Grid::bits || G == Grid::half) {
+    const auto over = (q > t.most) | (magnitude(y) == L::broadcast(kFloatInfinity));
+    r = select(over, L::from(sign | B::broadcast(0x7f800000)), r);
+  }
   return select(y == y, r, t.nan);
 }
 

@@ -138,20 +138,40 @@ std::vector<Pair> pairs(const Products& p, const std::string& prefix) {
           {prefix + "grad_w.dy", prefix + "grad_w.x", p.grad_w}};
 }
 
+constexpr const char* kWeights = "attention.p";
+
+/// The kernels of attention know no scales but those that are part of the elements.
+void check_attention_operand(const std::string& key, const Encoding& e, const Locate& at) {
+  if (e.hadamard != 0)
+    throw at({key + ".hadamard"},
+             Error("{}.hadamard: attention takes no transform", key).hint("leave it out"));
+  if (e.head_room != 1)
+    throw at({key + ".head_room"},
+             Error("{}.head_room: attention takes none", key).hint("leave it out"));
+  const bool weights = key == kWeights;
+  const std::vector<Scaling> known = weights
+                                         ? std::vector{Scaling::none, Scaling::shift}
+                                         : std::vector{Scaling::none, Scaling::mx, Scaling::hif4};
+  if (std::find(known.begin(), known.end(), e.scaling) == known.end() || e.square)
+    throw at({key + ".scaling"},
+             Error("{}.scaling = \"{}\"{}: attention keeps no scales beside the elements", key,
+                   name_of(e.scaling), e.square ? ", square" : "")
+                 .hint("it takes scaling = {}", names(known)));
+  if (weights && e.rounding == Tie::stochastic)
+    throw at({key + ".rounding"},
+             Error("{}.rounding = \"stochastic\": weights are rounded to nearest", key)
+                 .hint("use \"even\""));
+}
+
 void check_attention(const Recipe& r, const Locate& at) {
   for (const Pair& p : {Pair{"attention.q", "attention.k", r.scores},
                         Pair{"attention.p", "attention.v", r.values}}) {
-    check_pair(p, at);
-    for (const auto& [key, e] :
-         {std::pair<std::string, Encoding>{p.a_key, p.product.a}, {p.b_key, p.product.b}}) {
-      if (e.hadamard != 0)
-        throw at({key + ".hadamard"},
-                 Error("{}.hadamard: attention takes no transform", key).hint("leave it out"));
-      if (e.scaling == Scaling::delayed)
-        throw at({key + ".scaling"},
-                 Error("{}.scaling = \"delayed\": attention keeps no history", key)
-                     .hint("use \"current\""));
-    }
+    Product checked = p.product;
+    // Weights lie between 0 and 1: any format takes them by one shift.
+    if (p.a_key == kWeights && checked.a.scaling == Scaling::shift) checked.a = Encoding{};
+    check_pair({p.a_key, p.b_key, checked}, at);
+    check_attention_operand(p.a_key, p.product.a, at);
+    check_attention_operand(p.b_key, p.product.b, at);
   }
 }
 
@@ -203,6 +223,12 @@ void check(const Recipe& r, const Locate& at) {
     for (const Pair& p : pairs(o.products, "override." + o.name + ".")) all.push_back(p);
   }
   for (const Pair& p : all) check_pair(p, at);
+  for (const Adaptive::Level& l : r.adaptive.levels)
+    if (info(l.products.forward.a.format).storage != info(r.linear.forward.a.format).storage)
+      throw at(
+          {"adaptive.levels"},
+          Error("adaptive.levels: \"{}\" does not go with the others", l.name)
+              .hint("fp32, tf32 and fp16 go with one another; bf16 and what is smaller do too"));
   check_attention(r, at);
   all.push_back({"attention.q", "attention.k", r.scores});
   all.push_back({"attention.p", "attention.v", r.values});

@@ -76,6 +76,7 @@ class Builder {
   void add_overrides(Recipe& r, const OverridesText& t) const;
   void set_texts(Recipe& r, const RecipeText& t, const Recipe* base) const;
   void set_attention(Recipe& r, const AttentionText& t, const Recipe* base) const;
+  void set_levels(Recipe& r, const AdaptiveText& t) const;
 
   const ConfigFile& file_;
 };
@@ -270,11 +271,44 @@ void Builder::set_attention(Recipe& r, const AttentionText& t, const Recipe* bas
   r.values = product("", t.values, base ? &base->values : &plain);
 }
 
+/// Each level is the products of a named recipe.
+void Builder::set_levels(Recipe& r, const AdaptiveText& t) const {
+  const std::string key = "adaptive.levels";
+  r.adaptive = t.numbers;
+  r.adaptive.levels.clear();
+  std::string_view rest = t.levels;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view word = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    try {
+      r.adaptive.levels.push_back({std::string(word), recipe(std::string(word)).linear});
+    } catch (const Error& e) {
+      throw located(key, e);
+    }
+  }
+  if (r.adaptive.levels.empty()) {
+    if (file_.sections().contains("adaptive"))
+      throw located(key, Error("adaptive.levels is missing: there is nothing to choose from")
+                             .hint("levels = \"nvfp4, mxfp8, bf16\""));
+    return;
+  }
+  const Adaptive::Level& last = r.adaptive.levels.back();
+  if (r.adaptive.levels.size() < 2 || last.products != r.linear)
+    throw located(key, Error("adaptive.levels = \"{}\" must end in the recipe's own products, and "
+                             "name a lower level before them",
+                             t.levels)
+                           .hint("with base = \"bf16\": levels = \"nvfp4, mxfp8, bf16\""));
+}
+
 Recipe Builder::build() {
   refuse_scales();
   const Recipe* base = base_recipe();
   RecipeText t;
   if (base) t.plain = *base;
+  if (base) t.adaptive = {level_names(base->adaptive), base->adaptive};
   mark_words(t.linear, "");
   mark_words(t.attention.scores, "");
   mark_words(t.attention.values, "");
@@ -293,6 +327,7 @@ Recipe Builder::build() {
   set_texts(r, t, base);
   set_attention(r, t.attention, base);
   add_overrides(r, t.overrides);
+  set_levels(r, t.adaptive);
   check(r, [this](const std::vector<std::string>& keys, Error e) {
     const auto has_operand = [this](const std::string& key) {
       return given(key) || given(key.substr(0, key.rfind('.')));

@@ -79,6 +79,17 @@ void visit(Reader& v, LossScale& s) {
   v("initial", s.initial, "a power of two", between(1, 0x1p64));
   v("window", s.window, "steps without overflow after which it doubles; 0: never", at_least(0));
 }
+void visit(Reader& v, AdaptiveText& t) {
+  Adaptive& a = t.numbers;
+  v("levels", t.levels,
+    "named recipes to choose from, lowest precision first, with commas between");
+  v("every", a.every, "steps between measurements", at_least(1));
+  v("snr_db", a.snr_db, "least signal to noise ratio of an operand", between(0, 200));
+  v("underflow", a.underflow, "largest share of elements that become zero", between(0, 1));
+  v("saturated", a.saturated, "largest share of elements that are cut off", between(0, 1));
+  v("margin_db", a.margin_db, "better by this, or it does not go lower", between(0, 100));
+  v("patience", a.patience, "measurements in a row before it goes lower", at_least(1));
+}
 void visit(Reader& v, RecipeText& t) {
   v("name", t.plain.name, "what it is called");
   v("about", t.plain.about, "one line for people");
@@ -91,6 +102,7 @@ void visit(Reader& v, RecipeText& t) {
   visit(v, t.attention);
   v.section("delayed", t.plain.delayed);
   v.section("loss_scale", t.plain.loss_scale);
+  v.section("adaptive", t.adaptive);
   v.section("override", t.overrides);
 }
 

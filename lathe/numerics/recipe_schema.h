@@ -41,8 +41,13 @@ struct OverrideText {
 struct OverridesText {
   std::vector<OverrideText> all;  // in the order of the file
 };
+struct AdaptiveText {
+  std::string levels;  // names of recipes, lowest precision first, with commas between
+  Adaptive numbers;    // all but the levels
+};
 struct RecipeText {
   Recipe plain;  // name, about, source, delayed, loss_scale
+  AdaptiveText adaptive;
   std::string base, activation, residual;
   ProductsText linear;
   AttentionText attention;

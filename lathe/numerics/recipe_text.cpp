@@ -99,6 +99,13 @@ Values loss_scale(const LossScale& s) {
   return {{"initial", toml_value(s.initial)}, {"window", toml_value(s.window)}};
 }
 
+Values adaptive(const Adaptive& a) {
+  return {{"levels", toml_value(level_names(a))}, {"every", toml_value(a.every)},
+          {"snr_db", toml_value(a.snr_db)},       {"underflow", toml_value(a.underflow)},
+          {"saturated", toml_value(a.saturated)}, {"margin_db", toml_value(a.margin_db)},
+          {"patience", toml_value(a.patience)}};
+}
+
 std::string text(const Override& o) {
   std::string s = fmt::format("\n[override.{}]\n{}", o.name, lines(place(o)));
   const std::string plain = plain_recipe(o.products);
@@ -156,6 +163,12 @@ const NamedEncoding* find_encoding(std::string_view name) {
   return nullptr;
 }
 
+std::string level_names(const Adaptive& a) {
+  std::string s;
+  for (const Adaptive::Level& l : a.levels) s += (s.empty() ? "" : ", ") + l.name;
+  return s;
+}
+
 std::string to_toml(const Encoding& e) {
   const Values all = fields(e);
   const NamedEncoding* named = find_encoding(name_of(e.format));
@@ -188,6 +201,7 @@ std::string to_toml(const Recipe& r) {
   if (uses_delayed(r) || r.delayed != DelayedOptions{})
     s += "\n[delayed]\n" + lines(delayed(r.delayed));
   if (r.loss_scale != LossScale{}) s += "\n[loss_scale]\n" + lines(loss_scale(r.loss_scale));
+  if (!r.adaptive.levels.empty()) s += "\n[adaptive]\n" + lines(adaptive(r.adaptive));
   for (const Override& o : r.overrides) s += text(o);
   return s;
 }
@@ -204,6 +218,9 @@ std::vector<std::pair<std::string, std::string>> results_keys(const Recipe& r) {
   add_operands("", attention(r));
   if (uses_delayed(r)) add(keys, "delayed.", delayed(r.delayed));
   add(keys, "loss_scale.", loss_scale(r.loss_scale));
+  if (!r.adaptive.levels.empty()) add(keys, "adaptive.", adaptive(r.adaptive));
+  for (const Adaptive::Level& l : r.adaptive.levels)
+    add_operands(fmt::format("adaptive.{}.", l.name), operands(l.products));
   std::string order;
   for (const Override& o : r.overrides) {
     order += (order.empty() ? "" : ", ") + o.name;

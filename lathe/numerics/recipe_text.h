@@ -47,6 +47,8 @@ std::string to_toml(const Recipe& r);
 /// One operand as a TOML inline table: {format = "e2m1", scaling = "nvfp4", square = true}. What is
 /// not there is as the format's name alone means it.
 std::string to_toml(const Encoding& e);
+/// "nvfp4, mxfp8, bf16".
+std::string level_names(const Adaptive& a);
 
 /// All that decides results, by dotted key ("grad_w.dy.rounding"), as TOML writes it: neither
 /// name, about nor source.

@@ -181,6 +181,15 @@ Recipe int8() {
              products_of(e, e, e));
 }
 
+Recipe adaptive() {
+  Recipe r = low(
+      {"adaptive", "each product in NVFP4, MXFP8 or BF16, the lowest whose operands stay faithful",
+       "ours; signals as in SNIP (arXiv 2602.01410) and TransformerEngine's debug statistics"},
+      products_of(kBf16, kBf16, kBf16));
+  r.adaptive.levels = {{"nvfp4", nvfp4().linear}, {"mxfp8", mxfp8().linear}, {"bf16", r.linear}};
+  return r;
+}
+
 std::vector<Recipe> all() {
   return {
       plain({"fp32", "everything in FP32", "IEEE 754"}, {.format = Format::f32}, DType::f32,
@@ -207,6 +216,7 @@ std::vector<Recipe> all() {
       hif8(),
       hif4(),
       int8(),
+      adaptive(),
       plain({"fp64", "everything in FP64: a yardstick; kernels = \"ref\" only", "IEEE 754"},
             {.format = Format::f64}, DType::f64, DType::f64),
   };

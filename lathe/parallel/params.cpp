@@ -198,7 +198,7 @@ ParamSet::ParamSet(const std::vector<ParamSpec>& specs, const numerics::Recipe& 
     const char* what = plural(s.role);
     Param p;
     p.index = count();
-    p.place = {s.name, s.head, s.block, blocks};
+    p.place = s.place(blocks);
     p.spec = s;
     const bool table = s.role == Role::matrix || s.role == Role::embedding;
     p.master = weights.take(what, table && storage.bf16_weights ? DType::bf16 : recipe.master,

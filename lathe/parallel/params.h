@@ -36,6 +36,10 @@ struct ParamSpec {
   i64 block = -1;       // number of its block; -1: outside all
 
   i64 size() const { return rows * cols; }
+  /// Whether products read it.
+  bool multiplied() const { return !lookup && (role == Role::matrix || role == Role::embedding); }
+  /// What it is to a recipe, in a model of so many blocks.
+  numerics::Place place(i64 blocks) const { return {name, head, block, blocks}; }
 };
 
 /// The operands of a linear layer's products, in the order of numerics::Products. They number the
@@ -80,9 +84,7 @@ struct Param {
   Tensor history;  // (kSlots, 1 + history) f32, rows as kernels/encode.h has them; empty: no slot
                    // is ever scaled by what came before
 
-  bool multiplied() const {
-    return !spec.lookup && (spec.role == Role::matrix || spec.role == Role::embedding);
-  }
+  bool multiplied() const { return spec.multiplied(); }
   /// The random bits of a slot: `at` says seed and step (as its stream) and the first row.
   kernels::Draws draws(Slot s, const kernels::Draws& at) const;
 

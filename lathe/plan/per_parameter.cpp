@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,22 +34,6 @@ struct DryRun {
   train::Trainer trainer;
 };
 
-/// Whether a product reads it.
-bool multiplied(const parallel::ParamSpec& s) {
-  return !s.lookup && (s.role == parallel::Role::matrix || s.role == parallel::Role::embedding);
-}
-
-numerics::Place place_of(const std::string& name, const model::ModelConfig& m) {
-  constexpr std::string_view kBlock = "layers.";
-  numerics::Place p{.name = name,
-                    .head = name == "head" || (m.tied == 1 && name == "embed.token"),
-                    .block = -1,
-                    .blocks = m.layers};
-  if (name.starts_with(kBlock))
-    std::from_chars(name.data() + kBlock.size(), name.data() + name.size(), p.block);
-  return p;
-}
-
 void add_copy(ParameterBytes& b, const numerics::Encoding& e, const parallel::ParamSpec& s) {
   const CopyBytes copy = copy_bytes(e, s.rows, s.cols);
   b.weights += copy.elements;
@@ -58,13 +41,11 @@ void add_copy(ParameterBytes& b, const numerics::Encoding& e, const parallel::Pa
 }
 
 /// Weight and master of one parameter.
-void add_weight(ParameterBytes& b, const parallel::Param& p, const train::RunConfig& c) {
-  const numerics::Products& products = numerics::products_of(
-      train::recipe_of(c), place_of(p.spec.name, c.model), 1, c.train.steps);
-  const numerics::Encoding &forward = products.forward.b, &back = products.grad_x.b;
+void add_weight(ParameterBytes& b, const parallel::Param& p) {
+  const numerics::Encoding &forward = p.products.forward.b, &back = p.products.grad_x.b;
   const numerics::FormatInfo& f = numerics::info(forward.format);
   const bool is_master = f.storage == p.master.type && f.bits == 8 * size_of(p.master.type);
-  if (!multiplied(p.spec) || is_master) {
+  if (!p.multiplied() || is_master) {
     b.weights += p.master.bytes();
     return;
   }
@@ -136,7 +117,7 @@ std::vector<ParameterBytes> bytes_per_parameter(const train::RunConfig& c) {
   };
   for (const parallel::Param& p : dry.trainer.params().all()) {
     ParameterBytes b{.name = p.spec.name, .parameters = p.spec.size()};
-    add_weight(b, p, c);
+    add_weight(b, p);
     b.gradients = p.grad.bytes();
     for (const char* moment : {".m", ".v"}) {
       b.moments += state[p.spec.name + moment].bytes();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -44,24 +43,10 @@ Sums sums_of(std::string_view name, const model::ModelConfig& m) {
   return {width, {"model.vocab", m.vocab, 1}};
 }
 
-numerics::Place place_of(const parallel::ParamSpec& s, const model::ModelConfig& m) {
-  constexpr std::string_view kBlocks = "layers.";
-  numerics::Place p{.name = s.name,
-                    .head = s.name == "head" || s.name == "embed.token",
-                    .block = -1,
-                    .blocks = m.layers};
-  if (s.name.starts_with(kBlocks))
-    std::from_chars(s.name.data() + kBlocks.size(), s.name.data() + s.name.size(), p.block);
-  return p;
-}
-
 /// Parameters that products multiply by.
 std::vector<parallel::ParamSpec> weights(const model::ModelConfig& m) {
   std::vector<parallel::ParamSpec> all = model::param_specs(m);
-  std::erase_if(all, [](const parallel::ParamSpec& s) {
-    using parallel::Role;
-    return s.lookup || (s.role != Role::matrix && s.role != Role::embedding);
-  });
+  std::erase_if(all, [](const parallel::ParamSpec& s) { return !s.multiplied(); });
   return all;
 }
 
@@ -79,7 +64,7 @@ class Fit {
     for (const parallel::ParamSpec& s : weights(c_.model)) {
       const Sums sums = sums_of(s.name, c_.model);
       for (const numerics::Products& p :
-           numerics::all_products_of(c_.recipe, place_of(s, c_.model))) {
+           numerics::all_products_of(c_.recipe, s.place(c_.model.layers))) {
         check(p.forward, sums.in, s.name);
         check(p.grad_x, sums.out, s.name);
       }
@@ -87,6 +72,7 @@ class Fit {
   }
   void check_attention() const {
     check(c_.recipe.scores, {"model.head_dim", c_.model.head_dim, 1}, "attention");
+    check({{}, c_.recipe.values.b}, {"model.head_dim", c_.model.head_dim, 1}, "attention");
   }
   void check_overrides() const;
 
@@ -118,12 +104,12 @@ void Fit::check_overrides() const {
   const std::vector<parallel::ParamSpec> all = weights(c_.model);
   for (const numerics::Override& o : c_.recipe.overrides) {
     const bool fits = std::any_of(all.begin(), all.end(), [&](const parallel::ParamSpec& s) {
-      return numerics::matches(o, place_of(s, c_.model));
+      return numerics::matches(o, s.place(c_.model.layers));
     });
     if (fits) continue;
     std::vector<std::string> names;
     for (const parallel::ParamSpec& s : all)
-      if (place_of(s, c_.model).block <= 0) names.push_back(s.name);
+      if (s.block <= 0) names.push_back(s.name);
     throw file_.error_at("train.recipe",
                          Error("override \"{}\" of recipe \"{}\" fits no parameter: match = \"{}\"",
                                o.name, c_.recipe.name, o.match)

@@ -143,7 +143,7 @@ inline double rounded(const Encoding& e, double y, u32 random) {
   c.random_bits = 16;
   if (e.format == Format::f32 || e.format == Format::bf16 || e.format == Format::tf32 ||
       e.format == Format::fp16)
-    c.overflow = numerics::Overflow::keep_infinity;
+    c.overflow = numerics::Overflow::nonsaturate;
   if (std::isnan(y)) return kNaN;
   if (e.format == Format::mxint8 && e.scaling == Scaling::mx) y = std::max(y, -127.0 / 64);
   return numerics::decode(e.format, numerics::encode(e.format, y, c, random));

@@ -145,7 +145,7 @@ TEST(RecipeFile, EverythingThatCanBeSetIsPrintedAndReadBack) {
       "w = {format = \"e2m1\", scaling = \"mx\", square = true, mx_rule = \"ceil\"}\n"
       "[grad_x]\ndy = {format = \"e2m1\", scaling = \"nvfp4\", hadamard = 32, head_room = 0.9}\n"
       "w = {format = \"e3m2\", scaling = \"mx\", hadamard = 32}\n"
-      "[attention]\nq = \"mxfp8\"\nv = {format = \"e4m3\", scaling = \"current\"}\n"
+      "[attention]\nq = \"mxfp8\"\nv = {format = \"e4m3\", scaling = \"mx\"}\n"
       "[delayed]\nhistory = 16\nmargin = 1\nmost_recent = true\n"
       "[loss_scale]\ninitial = 1024\nwindow = 7\n"
       "[override.late]\nmatch = \"layers.*\"\nfrom = 0.3333333333333333\nforward.x = \"hif8\"\n");
@@ -250,7 +250,7 @@ TEST(RecipeFile, AttentionTakesNeitherTransformsNorHistories) {
   expect_in(
       base + "q = {format = \"mxfp8\", hadamard = 32}\nk = {format = \"mxfp8\", hadamard = 32}\n",
       {"attention takes no transform", "mine.toml:3"});
-  expect_in(base + "v = {format = \"e4m3\", scaling = \"delayed\"}\n", {"keeps no history"});
+  expect_in(base + "v = {format = \"e4m3\", scaling = \"delayed\"}\n", {"keeps no scales beside the elements", "mine.toml:3", "\"mx\""});
 }
 
 TEST(RecipeFile, StateThatCannotWorkIsRefused) {
