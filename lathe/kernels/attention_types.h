@@ -27,10 +27,12 @@ struct FloatAttention {
   /// Calls f.operator()<P, T>() for the instance meant; false: there is none.
   template <class F>
   LATHE_INLINE static bool choose(DType type, numerics::Format format, const F& f) {
-    const DType storage = numerics::info(format).storage;
-    if (storage == DType::bf16) return choose_type<Groups>(type, f);
-    if (storage == DType::f32) return choose_type<Chain>(type, f);
-    return false;
+    using numerics::Format;
+    // Not by numerics::info: its table would be a symbol that files of other flags share.
+    if (format == Format::f64) return false;
+    if (format == Format::f32 || format == Format::tf32 || format == Format::fp16)
+      return choose_type<Chain>(type, f);
+    return choose_type<Groups>(type, f);
   }
   template <class P, class F>
   LATHE_INLINE static bool choose_type(DType type, const F& f) {

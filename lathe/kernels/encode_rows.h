@@ -38,7 +38,8 @@ void encode(Queue& q, const Tensor& codes, const Tensor& scales, const ConstTens
   EncodePlan p = plan_encode(e, along);
   const VectorScales vectors = take_amaxes<L>(q, p, x, history, scales, true);
   const bool shared = e.scaling != Scaling::row && e.scaling != Scaling::tile;
-  if (shared && !scales.empty()) *scales.row<float>(0) = p.decode;
+  if (shared)
+    for (i64 i = 0; i < scales.cols; ++i) scales.row<float>(0)[i] = p.decode;
   with_type<L>(x.type, [&]<class X>(Type<X>) {
     with_type<L>(codes.type, [&]<class Code>(Type<Code>) {
       const auto round = round_panel_of<L, Code>(p);

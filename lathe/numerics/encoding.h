@@ -100,7 +100,8 @@ constexpr ScaleShape scale_shape(const Encoding& e, i64 vectors, i64 depth) {
     case Scaling::none:
     case Scaling::mx:
     case Scaling::hif4:
-      return e.head_room == 1 ? ScaleShape{} : ScaleShape{1, 1, 0, 0};
+      // The same for all, but a chunk of the sum at a time: so a sum goes on over micro-batches.
+      return e.head_room == 1 ? ScaleShape{} : ScaleShape{1, (depth + 127) / 128, 0, 128};
     case Scaling::row:
       return {vectors, 1, 1, 0};
     case Scaling::tile: {

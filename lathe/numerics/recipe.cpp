@@ -46,6 +46,7 @@ i64 last_blocks(const Override& o, i64 blocks) {
   return std::max({o.last_blocks, share, i64{1}});
 }
 
+/// Of linear layers: attention's operands have no scale beside a token's own elements.
 template <class F>
 void for_encodings(const Recipe& r, const F& f) {
   const auto of = [&](const Products& p) {
@@ -54,7 +55,6 @@ void for_encodings(const Recipe& r, const F& f) {
   of(r.linear);
   for (const Override& o : r.overrides) of(o.products);
   for (const Adaptive::Level& l : r.adaptive.levels) of(l.products);
-  for (const Product& x : {r.scores, r.values}) f(x.a), f(x.b);
 }
 
 }  // namespace
@@ -96,8 +96,9 @@ std::vector<Products> all_products_of(const Recipe& r, const Place& p) {
 
 i64 time_multiple(const Recipe& r) {
   i64 most = 32;
-  for_encodings(
-      r, [&](const Encoding& e) { most = std::max({most, block_size(e), i64{e.hadamard}}); });
+  for_encodings(r, [&](const Encoding& e) {
+    most = std::max({most, block_size(e), i64{e.hadamard}, scale_shape(e, 1, 1).depth});
+  });
   return most;
 }
 

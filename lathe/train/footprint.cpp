@@ -42,10 +42,12 @@ Work step_work(RunConfig c, i64 count, Arenas& a) {
   q.work = {};
   t.step(1, nullptr);
   const Work work = q.work;
-  t.evaluate(nullptr, std::min(c.train.micro_batch, c.train.eval_sequences));
   // A recipe may change on the way: room for all that it may become.
   const numerics::Recipe& recipe = recipe_of(c);
-  for (i64 n = 0; t.params().choose_alternative(recipe, n); ++n) t.step(1, nullptr);
+  for (i64 n = 0; t.params().choose_alternative(recipe, n); ++n) {
+    t.evaluate(nullptr, std::min(c.train.micro_batch, c.train.eval_sequences));
+    t.step(1, nullptr);
+  }
   return work;
 }
 

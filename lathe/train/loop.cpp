@@ -53,6 +53,7 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
                        const data::ShardsInfo& shards) {
   const Checkpoint checkpoint(folder);
   const CheckpointInfo& info = checkpoint.info();
+  checkpoint.check_storage(c.optimizer.moments, c.optimizer.weights);
   if (info.results_hash != results_hash(c))
     throw Error("the checkpoint belongs to a run with other settings")
         .at(folder + "/config.toml")
@@ -61,7 +62,6 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
     throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
         .at(c.data.shards)
         .hint("use another folder: --set run.folder=…");
-  checkpoint.check_storage(c.optimizer.moments, c.optimizer.weights);
   checkpoint.read_weights(trainer.params());
   checkpoint.read_state(trainer.optimizer());
   checkpoint.read_recipe_state(trainer.recipe_state());

@@ -112,6 +112,7 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
   loss_sum_ = a.state.take("loss", DType::f64, 1, 1);
   squares_ = a.state.take("squared norms", DType::f64, 1, params_.count());
   loss_scale_ = a.state.take("loss scale", DType::f64, 1, 2);
+  reset_loss_scale();
   const i64 time = model::padded_time(c.model.context, numerics::time_multiple(recipe_));
   ids_ = a.loader.take("tokens", DType::int32, c.train.micro_batch, time);
   targets_ = a.loader.take("targets", DType::int32, c.train.micro_batch, time);
@@ -121,11 +122,16 @@ Trainer::Trainer(const RunConfig& c, const kernels::Kernels& k, Queue& q, Arenas
 void Trainer::init() {
   params_.init(static_cast<u64>(c_.run.seed));
   params_.reset_histories(q_, k_);
-  k_.pointwise.zero(q_, loss_scale_);
-  if (loss_scale_.data) loss_scale_.row<double>(0)[0] = recipe_.loss_scale.initial;
+  reset_loss_scale();
   optimizer_->reset(q_, k_);
   watch_.reset();
   refresh(1);
+}
+
+void Trainer::reset_loss_scale() {
+  if (!loss_scale_.data) return;
+  loss_scale_.row<double>(0)[0] = recipe_.loss_scale.initial;
+  loss_scale_.row<double>(0)[1] = 0;
 }
 
 void Trainer::refresh(i64 next) {

@@ -113,6 +113,7 @@ class Trainer {
   void learn(i64 number, const data::Loader* loader, const parallel::Probe* probe, Loss& loss);
   double gradient_norm(i64 step, const Loss& loss);
   bool overflowed(const Loss& loss);
+  void reset_loss_scale();
   void grow_loss_scale();
   StepResult skip(i64 number, const Loss& loss);
 

@@ -187,8 +187,12 @@ class Oracle {
         const BlockScale b =
             whole ? scale_of_one_amax(e_, amax, delayed_) : scale_of_block(e_, amax, tensor_amax_);
         if (!wanted_.scales.empty()) {
-          const i64 at = shape.outer == 0 ? 0 : v / vs * shape.cols + (shape.depth ? k / ks : 0);
-          wanted_.scales[static_cast<std::size_t>(at)] = flush(b.decode * (1 / e_.head_room));
+          const i64 at = v / vs * shape.cols + (shape.depth ? k / ks : 0);
+          const float scale = flush(b.decode * (1 / e_.head_room));
+          if (shape.outer == 0)
+            std::fill(wanted_.scales.begin(), wanted_.scales.end(), scale);
+          else
+            wanted_.scales[static_cast<std::size_t>(at)] = scale;
         }
         for (i64 i = v; i < std::min(x_.count, v + vs); ++i)
           for (i64 j = k; j < std::min(x_.depth, k + ks); ++j) put(i, j, scaled(x_.at(i, j), b), b);
@@ -202,7 +206,7 @@ class Oracle {
   }
 
   void encode_hif4() {
-    if (!wanted_.scales.empty()) wanted_.scales[0] = 1 / e_.head_room;
+    std::fill(wanted_.scales.begin(), wanted_.scales.end(), 1 / e_.head_room);
     for (i64 v = 0; v < x_.count; ++v)
       for (i64 k = 0; k < x_.depth; k += 64) {
         const i64 n = std::min<i64>(64, x_.depth - k);

@@ -159,7 +159,9 @@ TEST(Encode, GoldenRoundings) {
   EXPECT_EQ(one(Format::hif8, std::nextafter(40960.0F, 0.0F), Tie::away), 32768);
   EXPECT_EQ(one(Format::fp16, kInf), kInf);
   EXPECT_EQ(one(Format::bf16, -kInf), -kInf);
-  EXPECT_EQ(one(Format::bf16, kFloatLargest), 0x1.fep127);
+  EXPECT_EQ(one(Format::bf16, kFloatLargest), kInf);
+  EXPECT_EQ(one(Format::fp16, 65519.996F), 65504);
+  EXPECT_EQ(one(Format::fp16, 65520), kInf);
   for (const Format f : kElements) EXPECT_TRUE(std::isnan(one(f, kNaN)));
 }
 

@@ -43,6 +43,7 @@ TEST(NamedRecipes, AreTheOnesAsked) {
                                         "hif8",
                                         "hif4",
                                         "int8",
+                                        "adaptive",
                                         "fp64"};
   EXPECT_EQ(recipe_names(), wanted);
 }
@@ -153,7 +154,8 @@ TEST(NamedRecipes, Int8IsTheWholeNumbersOfARowScaledTo127) {
 TEST(NamedRecipes, OnlyTheLocalOnesKeepTheirBitsWhenMicroBatchesAreCut) {
   for (const Recipe& r : recipes()) {
     const bool spans = r.name.starts_with("fp8-hybrid") || r.name == "fp8-e4m3-tensor" ||
-                       r.name == "nvfp4" || r.name == "hif8" || r.name == "int8";
+                       r.name == "nvfp4" || r.name == "hif8" || r.name == "int8" ||
+                       r.name == "adaptive";
     EXPECT_EQ(spans_micro_batch(r), spans) << r.name;
   }
 }
