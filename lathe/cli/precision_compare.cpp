@@ -103,6 +103,9 @@ Planned plan_run(const CompareOptions& o, const std::string& recipe, const std::
   if (o.steps > 0) file.overrides.push_back("train.steps=" + toml_value(o.steps));
   try {
     Planned p{name, read_run_file(file), {}, false};
+    // Enough of what each recipe does to each operand for the page; no result depends on it.
+    if (p.config.train.fidelity_every == 0)
+      p.config.train.fidelity_every = std::max<i64>(1, p.config.train.steps / 20);
     kernels::select(p.config.run.kernels);
     p.need = train::measure(p.config);
     plan::check_memory(p.config, p.need);

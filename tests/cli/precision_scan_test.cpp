@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lathe/base/file.h"
+#include "lathe/cli/command.h"
+#include "lathe/train/checkpoint.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace lathe::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+Result scan(std::vector<std::string> arguments) {
+  Commands c;
+  add_precision(c);
+  arguments.insert(arguments.begin(), {"precision", "scan"});
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Result r;
+  r.code = c.run(arguments);
+  r.out = testing::internal::GetCapturedStdout();
+  r.err = testing::internal::GetCapturedStderr();
+  return r;
+}
+
+/// A run of three steps whose width takes blocks of 32.
+std::string trained(const std::string& folder) {
+  train::train_quietly(train::tiny_run(
+      folder, {"train.steps=3", "model.hidden=64", "train.eval_every=0", "train.sample_tokens=0"}));
+  return folder;
+}
+
+TEST(PrecisionScan, SaysOfEveryOperandWhatEachRecipeDoesToIt) {
+  const testing_support::TemporaryFolder folder;
+  const std::string run = trained(folder / "run");
+  const std::string before = read_file(train::find_checkpoint(run) + "/manifest.json");
+  const Result r = scan({run, "--recipes", "bf16,mxfp8,mxfp4", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json j = Json::parse(r.out);
+  ASSERT_EQ(j["recipes"].size(), 3U);
+  std::vector<double> weights;
+  for (const Json& recipe : j["recipes"]) {
+    // Two layers of four products and the head, six operands each.
+    EXPECT_EQ(recipe["operands"].size(), (2U * 4 + 1) * 6);
+    for (const Json& o : recipe["operands"])
+      if (o["layer"] == "layers.0.attn.qkv" && o["operand"] == "forward.w")
+        weights.push_back(o["sqnr_db"].get<double>());
+  }
+  // Normal weights: 55.6 dB in BF16, 31.5 in MXFP8, 19 in MXFP4, give or take what few are.
+  ASSERT_EQ(weights.size(), 3U);
+  EXPECT_GT(weights[0], weights[1] + 20);
+  EXPECT_GT(weights[1], weights[2] + 8);
+  EXPECT_EQ(read_file(train::find_checkpoint(run) + "/manifest.json"), before);
+}
+
+TEST(PrecisionScan, PrintsALineARecipe) {
+  const testing_support::TemporaryFolder folder;
+  const Result r = scan({trained(folder / "run"), "--sequences", "2"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const char* name : {"\nbf16 ", "\nfp8-hybrid-delayed ", "\nnvfp4 ", "\nhif8 "})
+    EXPECT_NE(r.out.find(name), std::string::npos) << name << r.out;
+}
+
+TEST(PrecisionScan, MistakesAreTold) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_EQ(scan({folder / "nothing"}).code, 2);
+  const std::string run = trained(folder / "run");
+  const Result unknown = scan({run, "--recipes", "mxfp9"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("did you mean"), std::string::npos) << unknown.err;
+}
+
+}  // namespace
+}  // namespace lathe::cli
