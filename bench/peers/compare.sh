@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # A whole training step of GPT-2 124M in Lathe and in others, in turns, on the same threads.
 #
-#   bench/peers/compare.sh [--dtype bf16|fp32] [--threads N] [--batch 8] [--rounds 5]
+#   bench/peers/compare.sh [--dtype bf16|fp32|mxfp8|nvfp4] [--threads N] [--batch 8] [--rounds 5]
 #                          [--python PYTHON] [--no-compile] [--llmc PROGRAM] [--lathe BENCH_STEP]
+#
+# The dtype is the name of Lathe's recipe, and of how torch_gpt2.py multiplies: mxfp8 and nvfp4 are
+# emulated there.
 #
 # PYTHON is an interpreter that has torch (default: python3). PROGRAM is llm.c's CPU trainer
 # (train_gpt2), built by you; it runs by itself at the end, on its own data and batch of 4 x 64
@@ -29,6 +32,11 @@ while (($#)); do
   esac
   shift
 done
+
+case $dtype in
+  bf16 | fp32 | mxfp8 | nvfp4) ;;
+  *) echo "error: --dtype is bf16, fp32, mxfp8 or nvfp4, not $dtype" >&2 && exit 2 ;;
+esac
 
 work=$(mktemp -d)
 children=()
