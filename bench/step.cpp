@@ -1,6 +1,6 @@
 // One whole training step of GPT-2 124M, 8 x 1024 tokens: forward, backward, norm, clipping, AdamW.
 //
-//   bench_step [--recipe bf16|fp32] [--threads N] [--kernels auto] [--batch 8] [--micro-batch 8]
+//   bench_step [--recipe NAME] [--threads N] [--kernels auto] [--batch 8] [--micro-batch 8]
 //              [--steps N] [--smoke]
 //
 // Prints "ready" when the first step is behind it, then for each line "N" on stdin runs N steps and

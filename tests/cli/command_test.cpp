@@ -14,6 +14,7 @@
 #include "lathe/base/version.h"
 #include "lathe/base/view.h"
 #include "lathe/train/config.h"
+#include "tests/cli/run_command.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lathe::cli {
@@ -38,24 +39,13 @@ int run_echo(const EchoOptions& o) {
   return o.fail == "code" ? 7 : 0;
 }
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
 Result lathe(const std::vector<std::string>& arguments) {
   Commands c;
   c.add<EchoOptions>("echo", "say a word", "lathe echo hello\n", declare_echo, run_echo);
   add_plan(c);
   add_doctor(c);
   add_version(c);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Result r;
-  r.code = c.run(arguments);
-  r.out = testing::internal::GetCapturedStdout();
-  r.err = testing::internal::GetCapturedStderr();
-  return r;
+  return run_command(c, arguments);
 }
 
 bool has(const std::string& text, const std::string& part) {

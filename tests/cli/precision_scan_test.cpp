@@ -8,6 +8,7 @@
 #include "lathe/base/file.h"
 #include "lathe/cli/command.h"
 #include "lathe/train/checkpoint.h"
+#include "tests/cli/run_command.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 
@@ -16,22 +17,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
 Result scan(std::vector<std::string> arguments) {
   Commands c;
   add_precision(c);
   arguments.insert(arguments.begin(), {"precision", "scan"});
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Result r;
-  r.code = c.run(arguments);
-  r.out = testing::internal::GetCapturedStdout();
-  r.err = testing::internal::GetCapturedStderr();
-  return r;
+  return run_command(c, arguments);
 }
 
 /// A run of three steps whose width takes blocks of 32.

@@ -17,6 +17,7 @@
 #include "lathe/report/read.h"
 #include "lathe/train/config.h"
 #include "lathe/train/loop.h"
+#include "tests/cli/run_command.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 
@@ -25,21 +26,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
 Result lathe(const std::vector<std::string>& arguments) {
   Commands c;
   add_precision(c);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Result r;
-  r.code = c.run(arguments);
-  r.out = testing::internal::GetCapturedStdout();
-  r.err = testing::internal::GetCapturedStderr();
-  return r;
+  return run_command(c, arguments);
 }
 
 bool has(const std::string& text, const std::string& part) {
