@@ -11,6 +11,7 @@
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/log.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/cli/command.h"
@@ -24,6 +25,7 @@
 #include "lathe/train/config.h"
 #include "lathe/train/fidelity.h"
 #include "lathe/train/footprint.h"
+#include "lathe/train/recipe_fit.h"
 #include "lathe/train/step.h"
 
 namespace lathe::cli {
@@ -45,13 +47,27 @@ struct Scanned {
   std::vector<OperandHealth> operands;
 };
 
-/// All recipes but those that lose nothing, or those that were named.
-std::vector<const numerics::Recipe*> chosen(const std::vector<std::string>& names) {
+/// All recipes but those that lose nothing, or those that were named. Blocks and transforms must
+/// fit the model: what does not is an error where it was named, and left out where it was not.
+std::vector<const numerics::Recipe*> chosen(const std::vector<std::string>& names,
+                                            const std::string& run, train::RunConfig c) {
   std::vector<const numerics::Recipe*> all;
   for (const std::string& name : names) all.push_back(&numerics::recipe(name));
-  if (!all.empty()) return all;
-  for (const numerics::Recipe& r : numerics::recipes())
-    if (r.name != "fp32" && r.name != "fp64" && r.adaptive.levels.empty()) all.push_back(&r);
+  if (names.empty())
+    for (const numerics::Recipe& r : numerics::recipes())
+      if (r.name != "fp32" && r.name != "fp64" && r.adaptive.levels.empty()) all.push_back(&r);
+  const ConfigFile file = ConfigFile::read(run + "/config.toml");
+  std::erase_if(all, [&](const numerics::Recipe* r) {
+    c.recipe = *r;
+    try {
+      train::check_fit(file, c);
+    } catch (const Error& e) {
+      if (!names.empty()) throw;
+      note("{} is left out: {}", r->name, e.what());
+      return true;
+    }
+    return false;
+  });
   return all;
 }
 
@@ -165,14 +181,14 @@ void declare(CLI::App& a, ScanOptions& o) {
 }
 
 int run(const ScanOptions& o) {
-  const std::vector<const numerics::Recipe*> recipes = chosen(o.recipes);
   const std::string folder = train::find_checkpoint(o.run);
   if (folder.empty())
     throw Error("there is no checkpoint")
         .at(o.run)
         .hint("name a run folder that `lathe train` has written a checkpoint to");
   const std::string run = folder == o.run ? folder + "/../.." : o.run;
-  const std::vector<Scanned> all = scan(config_of(run, o), folder, recipes);
+  const train::RunConfig c = config_of(run, o);
+  const std::vector<Scanned> all = scan(c, folder, chosen(o.recipes, run, c));
   if (o.json)
     fmt::print("{}\n", to_json(folder, all).dump(2));
   else

@@ -24,10 +24,10 @@ Result scan(std::vector<std::string> arguments) {
   return run_command(c, arguments);
 }
 
-/// A run of three steps whose width takes blocks of 32.
+/// A run of six steps whose width takes blocks of 32.
 std::string trained(const std::string& folder) {
   train::train_quietly(train::tiny_run(
-      folder, {"train.steps=3", "model.hidden=64", "train.eval_every=0", "train.sample_tokens=0"}));
+      folder, {"train.steps=6", "model.hidden=64", "train.eval_every=0", "train.sample_tokens=0"}));
   return folder;
 }
 
@@ -60,6 +60,9 @@ TEST(PrecisionScan, PrintsALineARecipe) {
   ASSERT_EQ(r.code, 0) << r.err;
   for (const char* name : {"\nbf16 ", "\nfp8-hybrid-delayed ", "\nnvfp4 ", "\nhif8 "})
     EXPECT_NE(r.out.find(name), std::string::npos) << name << r.out;
+  // Tiles of 128 do not fit a width of 32.
+  EXPECT_EQ(r.out.find("\nfp8-deepseek "), std::string::npos) << r.out;
+  EXPECT_NE(r.err.find("fp8-deepseek is left out: model."), std::string::npos) << r.err;
 }
 
 TEST(PrecisionScan, MistakesAreTold) {
@@ -69,6 +72,9 @@ TEST(PrecisionScan, MistakesAreTold) {
   const Result unknown = scan({run, "--recipes", "mxfp9"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("did you mean"), std::string::npos) << unknown.err;
+  const Result tiles = scan({run, "--recipes", "fp8-deepseek"});
+  EXPECT_EQ(tiles.code, 2);
+  EXPECT_NE(tiles.err.find("no multiple of the 128"), std::string::npos) << tiles.err;
 }
 
 }  // namespace
