@@ -31,16 +31,14 @@ struct Draws {
 inline constexpr i64 kHistoryScale = 0, kHistoryNow = 1;
 
 /// What encoding does to a tensor, as sums over its elements: columns of an f64 tensor (1, 7).
-enum Fidelity : u8 {
-  kSignal,      // sum of x^2, of x after its Hadamard transform
-  kNoise,       // sum of (x - x^)^2, x^ being what products see, scales included
-  kElements,    // how many
-  kNonzero,     // x != 0
-  kUnderflow,   // x != 0 and x^ == 0
-  kSaturated,   // in its block's scale x rounds to more than the format's largest
-  kLargest,     // the largest |x|
-  kFidelities,  // how many columns
-};
+inline constexpr i64 kSignal = 0,  // sum of x^2, of x after its Hadamard transform
+    kNoise = 1,                    // sum of (x - x^)^2, x^ being what products see, scales included
+    kElements = 2,                 // how many
+    kNonzero = 3,                  // x != 0
+    kUnderflow = 4,                // x != 0 and x^ == 0
+    kSaturated = 5,   // in its block's scale x rounds to more than the format's largest
+    kLargest = 6,     // the largest |x|
+    kFidelities = 7;  // how many columns
 
 struct EncodeKernels {
   /// codes (the shape of x, the format's storage type) = x in the encoding e, whose blocks and

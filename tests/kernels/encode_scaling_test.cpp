@@ -162,7 +162,7 @@ TEST(EncodeHistory, IsRaisedByEveryEncodingOfAStep) {
 
 struct Sums {
   Matrix m;
-  double operator[](Fidelity f) const { return m.at(0, f); }
+  double operator[](i64 f) const { return m.at(0, f); }
 };
 
 Sums fidelity(const Kernels& k, Matrix x, const Encoding& e, Along along) {

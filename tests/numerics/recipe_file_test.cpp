@@ -250,7 +250,8 @@ TEST(RecipeFile, AttentionTakesNeitherTransformsNorHistories) {
   expect_in(
       base + "q = {format = \"mxfp8\", hadamard = 32}\nk = {format = \"mxfp8\", hadamard = 32}\n",
       {"attention takes no transform", "mine.toml:3"});
-  expect_in(base + "v = {format = \"e4m3\", scaling = \"delayed\"}\n", {"keeps no scales beside the elements", "mine.toml:3", "\"mx\""});
+  expect_in(base + "v = {format = \"e4m3\", scaling = \"delayed\"}\n",
+            {"keeps no scales beside the elements", "mine.toml:3", "\"mx\""});
 }
 
 TEST(RecipeFile, StateThatCannotWorkIsRefused) {

@@ -43,7 +43,8 @@ TEST(ParamSet, StoresInBf16WhatItIsToldTo) {
              {.bf16_weights = true, .bf16_gradients = true});
   for (const char* name : {"table", "tied", "matrix"})
     EXPECT_EQ(p.at(name).master.type, DType::bf16) << name;
-  EXPECT_EQ(p.at("matrix").work.data.data, p.at("matrix").master.data) << "products read it as it is";
+  EXPECT_EQ(p.at("matrix").work.data.data, p.at("matrix").master.data)
+      << "products read it as it is";
   EXPECT_EQ(p.at("gain").master.type, DType::f32);
   EXPECT_EQ(p.at("matrix").grad.type, DType::bf16);
   EXPECT_EQ(p.at("tied").grad.type, DType::bf16);
