@@ -19,7 +19,6 @@
 #include "lathe/cli/command.h"
 #include "lathe/cli/precision.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/plan/machine.h"
 #include "lathe/plan/memory.h"
 #include "lathe/report/compare.h"
 #include "lathe/train/config.h"

@@ -5,10 +5,12 @@
 #include "lathe/base/arena.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/attention.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/kernels/pointwise.h"
 #include "lathe/model/config.h"
 #include "lathe/model/ctx.h"
 #include "lathe/model/linear.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
 

@@ -1,6 +1,8 @@
 #include "lathe/parallel/params.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>

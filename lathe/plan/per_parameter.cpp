@@ -4,14 +4,12 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lathe/base/queue.h"
 #include "lathe/base/units.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/model/config.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"

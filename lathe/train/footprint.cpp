@@ -8,6 +8,7 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/model/transformer.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
 #include "lathe/train/config.h"
 #include "lathe/train/step.h"

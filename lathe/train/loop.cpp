@@ -22,6 +22,7 @@
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
 #include "lathe/train/events.h"
+#include "lathe/train/fidelity.h"
 #include "lathe/train/footprint.h"
 #include "lathe/train/peak.h"
 #include "lathe/train/progress.h"

@@ -14,6 +14,7 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
+#include "lathe/train/fidelity.h"
 
 namespace lathe::train {
 namespace {

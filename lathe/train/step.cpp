@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lathe/base/arena.h"
 #include "lathe/base/cpu.h"
@@ -11,6 +15,7 @@
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/data/loader.h"
+#include "lathe/kernels/encode.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/update.h"
 #include "lathe/model/block.h"
@@ -21,6 +26,7 @@
 #include "lathe/optim/schedule.h"
 #include "lathe/parallel/params.h"
 #include "lathe/train/config.h"
+#include "lathe/train/fidelity.h"
 #include "lathe/train/footprint.h"
 
 namespace lathe::train {

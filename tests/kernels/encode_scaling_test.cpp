@@ -2,18 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/encode.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/numerics/encoding.h"
-#include "lathe/numerics/format.h"
 #include "lathe/numerics/scale.h"
 #include "tests/kernels/encode_case.h"
 #include "tests/kernels/row_case.h"

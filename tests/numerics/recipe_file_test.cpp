@@ -14,6 +14,7 @@
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/numerics/recipe_text.h"
+#include "lathe/numerics/scale.h"
 
 namespace lathe::numerics {
 namespace {

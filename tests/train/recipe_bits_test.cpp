@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "lathe/base/arena.h"
 #include "lathe/base/file.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
