@@ -8,7 +8,6 @@
 #include "lathe/model/ctx.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
-#include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
 
 namespace lathe::model {
@@ -68,12 +67,10 @@ void Linear::forward(Ctx& c, const Tensor& y, const ConstTensor& x, bool add) co
 
 void Linear::backward(Ctx& c, const Tensor& dx, const ConstTensor& dy, const ConstTensor& x) const {
   const Frame frame(c.temp);
-  const numerics::Products& p = w->products;
   const Operand by_rows = encode(c, dy, Slot::grad_x_dy, Along::cols);
-  // One encoding of dy serves both products where they want the same values and scales.
   Operand by_tokens = by_rows;
   by_tokens.along = Along::rows;
-  if (p.grad_w.a != p.grad_x.a || !numerics::same_both_ways(p.grad_w.a) || by_rows.scale_depth != 0)
+  if (parallel::served_by(w->products, Slot::grad_w_dy) == Slot::grad_w_dy)
     by_tokens = encode(c, dy, Slot::grad_w_dy, Along::rows);
   else if (c.probe)
     parallel::record(c.q, c.k, *c.probe, *w, Slot::grad_w_dy, dy, c.at);

@@ -70,9 +70,10 @@ void fill(const Param& p, i64 begin, i64 end, u64 seed) {
     fill<float>(p.master, begin, end, p.spec, seed);
 }
 
-/// Whether one copy of a weight is right for both orientations, its scales too.
+/// Whether one copy is right for both orientations: its values, and its scales, of which those of a
+/// part of the sum belong to one orientation.
 bool serves_both(const Encoding& e) {
-  return numerics::same_both_ways(e) && e.scaling != numerics::Scaling::tile;
+  return numerics::same_both_ways(e) && numerics::scale_shape(e, 1, 1).depth == 0;
 }
 
 /// Whether products read the master itself.
@@ -103,7 +104,7 @@ void take_copies(Param& p, const numerics::Recipe& recipe, Arena& weights) {
   bool delayed = false;
   for (const numerics::Products& x : numerics::all_products_of(recipe, p.place)) {
     forward.push_back(x.forward.b);
-    if (x.forward.b != x.grad_x.b || !serves_both(x.forward.b)) back.push_back(x.grad_x.b);
+    if (served_by(x, Slot::grad_x_w) == Slot::grad_x_w) back.push_back(x.grad_x.b);
     for (i64 s = 0; s < kSlots; ++s)
       delayed |= encoding(x, static_cast<Slot>(s)).scaling == numerics::Scaling::delayed;
   }
@@ -170,6 +171,14 @@ const Encoding& encoding(const numerics::Products& p, Slot s) {
   }
 }
 
+Slot served_by(const numerics::Products& p, Slot s) {
+  if (s == Slot::grad_x_w && p.grad_x.b == p.forward.b && serves_both(p.forward.b))
+    return Slot::forward_w;
+  if (s == Slot::grad_w_dy && p.grad_w.a == p.grad_x.a && serves_both(p.grad_x.a))
+    return Slot::grad_x_dy;
+  return s;
+}
+
 kernels::Draws Param::draws(Slot s, const kernels::Draws& at) const {
   return {at.seed, mixed(stream_of(spec.name) + static_cast<u64>(s)) + at.stream, at.first_row};
 }
@@ -186,7 +195,7 @@ void record(Queue& q, const kernels::Kernels& k, const Probe& probe, const Param
       if (p.history.empty())
         e.scaling = numerics::Scaling::current;
       else
-        history = p.history.slice_rows(static_cast<i64>(s), 1);
+        history = p.history.slice_rows(static_cast<i64>(served_by(p.products, s)), 1);
     }
     k.encode.fidelity(q, probe.row(which, p.index, s), x, e, along(s), p.draws(s, at), history);
   }
@@ -266,11 +275,10 @@ bool ParamSet::choose_alternative(const numerics::Recipe& r, i64 n) {
 void ParamSet::choose(i64 index, const numerics::Products& products) {
   Param& p = (*this)[index];
   p.products = products;
-  const Encoding& forward = p.products.forward.b;
-  const Encoding& back = p.products.grad_x.b;
-  p.work = operand(p, forward, p.forward_copy, Along::cols);
-  p.work_back = operand(p, back, p.back_copy, Along::rows);
-  if (forward == back && serves_both(forward)) {
+  p.work = operand(p, products.forward.b, p.forward_copy, Along::cols);
+  if (served_by(products, Slot::grad_x_w) == Slot::grad_x_w) {
+    p.work_back = operand(p, products.grad_x.b, p.back_copy, Along::rows);
+  } else {
     p.work_back = p.work;
     p.work_back.along = Along::rows;
   }
@@ -280,7 +288,7 @@ void ParamSet::refresh_work(Queue& q, const kernels::Kernels& k, const kernels::
   for (const Param& p : params_) {
     if (!p.multiplied()) continue;
     refresh(q, k, p, p.work, p.forward_copy, Slot::forward_w, at);
-    if (p.work_back.data.data != p.work.data.data || p.work_back.along == p.work.along)
+    if (served_by(p.products, Slot::grad_x_w) == Slot::grad_x_w)
       refresh(q, k, p, p.work_back, p.back_copy, Slot::grad_x_w, at);
   }
 }

@@ -50,6 +50,9 @@ inline constexpr i64 kSlots = 6;
 inline constexpr auto kQuerySlot = static_cast<Slot>(6), kKeySlot = static_cast<Slot>(7),
                       kValueSlot = static_cast<Slot>(8);
 const numerics::Encoding& encoding(const numerics::Products& p, Slot s);
+/// The operand that s is encoded as, with whose scale and history: itself, or where one encoding of
+/// w (of dy) is right for both products that read it, the first of the two.
+Slot served_by(const numerics::Products& p, Slot s);
 /// The way vectors of that operand run in the matrix it is stored as.
 constexpr kernels::Along along(Slot s) {
   return s == Slot::forward_x || s == Slot::forward_w || s == Slot::grad_x_dy

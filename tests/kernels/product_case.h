@@ -217,6 +217,12 @@ inline std::vector<Entry> entries() {
   if (why_not(Isa::avx512bf16).empty()) all.push_back({"emulated_amx", emulated_amx_product()});
   return all;
 }
+/// The same without ref, which has no scratch that a product could outgrow.
+inline std::vector<Entry> blocked_entries() {
+  std::vector<Entry> all = entries();
+  std::erase_if(all, [](const Entry& e) { return e.name == "ref"; });
+  return all;
+}
 
 /// Normal draws, repeated after a prime number so that no two rows of a matrix are alike.
 inline double normal(u64 what, u64 i) {

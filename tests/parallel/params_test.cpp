@@ -122,5 +122,24 @@ TEST(ParamSet, InitialWeightsHaveTheDeviationAskedFor) {
   EXPECT_NEAR(std::sqrt(squares / kN), 0.02, 6 * 0.02 / std::sqrt(2 * kN));
 }
 
+TEST(ParamSet, ACopyServesBothProductsOnlyWithScalesThatDo) {
+  const auto copies = [](const numerics::Encoding& e) {
+    numerics::Recipe r = numerics::recipe("bf16");
+    r.linear.forward.b = r.linear.grad_x.b = e;
+    Arena weights("weights", 1 << 20);
+    const ParamSet p({{"matrix", 24, 300, Role::matrix, Shard::none, 0.1}}, r, weights, nullptr);
+    const Param& x = *p.find("matrix");
+    return x.work.data.data == x.work_back.data.data ? 1 : 2;
+  };
+  using numerics::Format;
+  using numerics::Scaling;
+  EXPECT_EQ(copies({.format = Format::e4m3, .scaling = Scaling::current}), 1);
+  EXPECT_EQ(copies({.format = Format::e2m1, .scaling = Scaling::nvfp4, .square = true}), 1);
+  EXPECT_EQ(copies({.format = Format::e4m3, .scaling = Scaling::mx}), 2);
+  // Scales of 128 elements of one sum are none of the other: 300 columns, 24 rows.
+  EXPECT_EQ(copies({.format = Format::e4m3, .scaling = Scaling::tile, .square = true}), 2);
+  EXPECT_EQ(copies({.format = Format::e4m3, .head_room = 0.75F}), 2);
+}
+
 }  // namespace
 }  // namespace lathe::parallel

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -174,6 +176,25 @@ TEST(OwnRecipe, AnAdaptiveOneWritesWhatItChangesAndWhatItSaw) {
   EXPECT_EQ(std::count(seen.begin(), seen.end(), '\n'),
             6 * 4 * 6);  // steps, products' weights, operands
   EXPECT_NE(seen.find("\"operand\":\"grad_w.dy\",\"level\":\"mxfp"), std::string::npos) << seen;
+}
+
+// One encoding of w, and one of dy, serves two products here: what is measured of the second is
+// measured with the scale of the first, or it would be with none.
+TEST(OwnRecipe, WhatIsMeasuredUnderDelayedScalingIsUnderTheScaleThatIsUsed) {
+  const testing_support::TemporaryFolder folder;
+  train_quietly(
+      tiny_run(folder / "run", keys_of("fp8-hybrid-delayed", {"train.fidelity_every=1"})));
+  std::istringstream lines(read_file(folder / "run/fidelity.jsonl"));
+  std::map<std::string, double> last;
+  for (std::string line; std::getline(lines, line);) {
+    const auto j = nlohmann::json::parse(line);
+    if (j["layer"] == "layers.0.mlp.down" && j["sqnr_db"].is_number())
+      last[j["operand"].get<std::string>()] = j["sqnr_db"].get<double>();
+  }
+  // Sums of FP64 in another order: 2^-40 is far above what that changes, far below a wrong scale.
+  EXPECT_NEAR(last["grad_x.w"], last["forward.w"], 0x1p-40 * last["forward.w"]);
+  EXPECT_NEAR(last["grad_w.dy"], last["grad_x.dy"], 0x1p-40 * last["grad_x.dy"]);
+  EXPECT_GT(last["forward.w"], 30);
 }
 
 std::vector<std::string> names() {
