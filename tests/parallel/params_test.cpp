@@ -11,6 +11,8 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
+#include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
 #include "lathe/numerics/recipe.h"
 
 namespace lathe::parallel {
