@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bench/peak.h"
+#include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
@@ -60,11 +61,6 @@ struct Elements {
   }
   Tensor view() { return {bytes.data(), type, rows, cols, cols}; }
 };
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
 
 double processor_time() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -18,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/timing.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
@@ -29,20 +29,9 @@
 namespace {
 
 using namespace lathe;
+using bench::median, bench::seconds;
 
 constexpr int kRounds = 7;
-
-template <class F>
-double seconds(const F& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  std::ranges::sort(x);
-  return x[x.size() / 2];
-}
 
 std::vector<std::string> read_pieces(const std::vector<std::string>& paths) {
   data::TextReader reader(data::find_files(paths, ""), data::BadUtf8::replace);
@@ -119,7 +108,7 @@ void bench_loader(const std::vector<std::string>& paths, const std::string& fold
   fmt::print("fill 8 x 1024 tokens     {:10.3f} ms\n", 1e3 * median(fill));
 }
 
-int bench(const std::vector<std::string>& paths, const std::string& python) {
+int run(const std::vector<std::string>& paths, const std::string& python) {
   std::string folder = (std::filesystem::temp_directory_path() / "lathe-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) throw Error("cannot make a folder for the benchmark").at(folder);
   bench_encoding(read_pieces(paths), folder, python);
@@ -144,7 +133,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    return bench(paths, python);
+    return run(paths, python);
   } catch (const lathe::Error& e) {
     fmt::print(stderr, "{}", e.report());
     return 2;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/peak.h"
+#include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
@@ -90,18 +91,6 @@ struct Options {
   Time time = Time::passed;
   i64 rows = 4096, cols = 768;
 };
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
-}
-
-template <class F>
-double seconds(const F& f, Time time) {
-  const double begin = now(time);
-  f();
-  return now(time) - begin;
-}
 
 std::vector<bf16> normal(i64 count) {
   std::vector<bf16> x(static_cast<std::size_t>(count));

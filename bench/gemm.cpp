@@ -30,6 +30,7 @@
 
 #include "bench/peak.h"
 #include "bench/peer_gemm.h"
+#include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
@@ -72,19 +73,6 @@ struct Shape {
   i64 m, n, k;
   bool gradient;
 };
-
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
-template <class F>
-double seconds(const F& f, Time time) {
-  const double begin = now(time);
-  f();
-  return now(time) - begin;
-}
 
 void run_shape(const kernels::Kernels& table, Queue& q, Format format, const Shape& s, int rounds,
                Time time) {

@@ -1,8 +1,7 @@
 #pragma once
 // What this machine's arithmetic reaches with all operands in registers, measured now.
 
-#include <ctime>
-
+#include "bench/timing.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/kernels.h"
@@ -16,15 +15,6 @@ using kernels::PeakLoop;
 inline const PeakLoop& peak_loop(bool bf16_operands) {
   const kernels::PeakKernels& peak = kernels::select("auto").peak;
   return bf16_operands ? peak.bf16 : peak.f32;
-}
-
-/// What a timing counts: the time that passed, or the time that the calling thread ran.
-enum class Time : u8 { passed, processor };
-
-inline double now(Time time) {
-  timespec t{};
-  clock_gettime(time == Time::passed ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 /// Operations a second on all threads of `q` together, right now: about a millisecond.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/timing.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
@@ -23,7 +23,7 @@
 namespace lathe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using bench::median, bench::seconds;
 constexpr i64 kRows = 8192, kWidth = 768, kHidden = 3072, kVocab = 50304, kSlab = 256;
 
 struct Buffer {
@@ -54,17 +54,6 @@ struct Case {
   i64 bytes;  // read and written, each once
   std::function<void(const kernels::Kernels&, Queue&)> run;
 };
-
-double seconds(const std::function<void()>& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 /// Rounds of: a copy, then the case in each table. Prints medians.
 void measure(const Case& c, Queue& q, Buffer& from, Buffer& to) {

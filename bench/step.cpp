@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -23,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/timing.h"
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/queue.h"
@@ -39,6 +39,8 @@
 
 namespace lathe {
 namespace {
+
+using bench::median;
 
 struct Options {
   std::string recipe = "bf16", kernels = "auto", recompute = "none";
@@ -124,11 +126,6 @@ train::RunConfig config_of(const Options& o, const std::string& shards) {
   return train::read_run(ConfigFile::parse(text, "bench_step"));
 }
 
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
 /// A trainer and the number of its next step.
 class Steps {
  public:
@@ -143,9 +140,7 @@ class Steps {
   }
 
   double take_one() {
-    const auto begin = std::chrono::steady_clock::now();
-    trainer_.step(next_++, &loader_);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return bench::seconds([&] { trainer_.step(next_++, &loader_); });
   }
   double peak() { return train::measure_peak(kernels_, train::recipe_of(c_), queue_); }
   std::string about() const {
