@@ -18,7 +18,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/peak.h"
 #include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"

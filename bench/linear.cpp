@@ -28,6 +28,7 @@
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
+#include "lathe/kernels/encode.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/model/ctx.h"
