@@ -28,6 +28,7 @@
 #include "lathe/model/transformer.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
+#include "lathe/plan/memory.h"
 #include "lathe/train/checkpoint.h"
 
 namespace lathe::cli {
@@ -218,7 +219,10 @@ int run(const SampleOptions& o) {
   s.params.refresh_work(q, k);
   model::Transformer t(s.config, s.params);
   const Arena state = take_state(t, k, s, q);
-  model::Decoder decoder(t, k, *s.recipe, q);
+  const auto need = model::DecoderMemory::measured(t, *s.recipe);
+  plan::check_room(fmt::format("a context of {} tokens", s.config.context), need.peak());
+  auto memory = model::DecoderMemory::backed(need);
+  model::Decoder decoder(t, k, *s.recipe, q, memory.cache, memory.scratch);
 
   if (!o.json) fmt::print("{}", o.prompt);
   std::fflush(stdout);

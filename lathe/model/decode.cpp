@@ -50,14 +50,14 @@ void step_block(const Block& b, Ctx& c, const Tensor& x, const Tensor& keys, con
 }  // namespace
 
 Decoder::Decoder(const Transformer& t, const kernels::Kernels& k, const numerics::Recipe& r,
-                 Queue& q)
+                 Queue& q, Arena& cache, Arena& scratch)
     : transformer_(t),
       kernels_(k),
       recipe_(r),
       queue_(q),
-      memory_("cache", cache_bytes(t.config(), r)),
-      scratch_("decoding", scratch_bytes(t, r)),
-      cache_(take_cache(t.config(), r, memory_)),
+      frame_(cache),
+      scratch_(scratch),
+      cache_(take_cache(t.config(), r, cache)),
       logits_(static_cast<std::size_t>(t.config().vocab)) {}
 
 Decoder::Cache Decoder::take_cache(const ModelConfig& m, const numerics::Recipe& r, Arena& a) {
@@ -70,43 +70,36 @@ Decoder::Cache Decoder::take_cache(const ModelConfig& m, const numerics::Recipe&
   return cache;
 }
 
-i64 Decoder::cache_bytes(const ModelConfig& m, const numerics::Recipe& r) {
-  Arena a("cache");
-  take_cache(m, r, a);
-  return a.peak();
-}
-
-i64 Decoder::scratch_bytes(const Transformer& t, const numerics::Recipe& r) {
-  Arena cache("cache"), scratch("decoding");
-  Queue q(0);
-  Ctx c{kernels::dry(), r, q, scratch, scratch};
-  step(t, c, take_cache(t.config(), r, cache), nullptr, 0);
-  return scratch.peak();
-}
-
-void Decoder::step(const Transformer& t, Ctx& c, const Cache& cache, const i32* token,
-                   i64 position) {
-  const Frame frame(c.temp);
-  const Transformer::Stack& stack = t.stack();
-  const Tensor x = c.temp.take("residual stream", c.recipe.residual, 1, t.config().width);
-  Embedding embed = stack.embed;
-  if (!embed.position.empty()) embed.position = embed.position.slice_rows(position, 1);
-  embed.forward(c, x, {token, nullptr, &kAtStart, 1, 1});
-  for (std::size_t l = 0; l < stack.blocks.size(); ++l)
-    step_block(stack.blocks[l], c, x, cache.keys[l], cache.values[l], position);
-  Norm::Saved last;
-  stack.norm.forward(c, last, x);
-  stack.head.out.forward(c, cache.logits, last.y);
-}
-
 std::span<const float> Decoder::next(i32 token) {
   const ModelConfig& m = transformer_.config();
   CHECK(!full(), "a context of {} tokens is full", m.context);
   CHECK(token >= 0 && token < m.vocab, "id {} of a vocabulary of {}", token, m.vocab);
   Ctx c{kernels_, recipe_, queue_, scratch_, scratch_};
-  step(transformer_, c, cache_, &token, position_++);
+  const Frame frame(c.temp);
+  const Transformer::Stack& stack = transformer_.stack();
+  const Tensor x = c.temp.take("residual stream", c.recipe.residual, 1, m.width);
+  Embedding embed = stack.embed;
+  if (!embed.position.empty()) embed.position = embed.position.slice_rows(position_, 1);
+  embed.forward(c, x, {&token, nullptr, &kAtStart, 1, 1});
+  for (std::size_t l = 0; l < stack.blocks.size(); ++l)
+    step_block(stack.blocks[l], c, x, cache_.keys[l], cache_.values[l], position_);
+  Norm::Saved last;
+  stack.norm.forward(c, last, x);
+  stack.head.out.forward(c, cache_.logits, last.y);
+  ++position_;
   kernels_.pointwise.convert(queue_, tensor(logits_.data(), 1, m.vocab), cache_.logits);
   return std::span<const float>(logits_).first(static_cast<std::size_t>(m.known()));
+}
+
+DecoderMemory DecoderMemory::measured(const Transformer& t, const numerics::Recipe& r) {
+  DecoderMemory m{Arena("cache"), Arena("decoding")};
+  Queue q(0);
+  Decoder(t, kernels::dry(), r, q, m.cache, m.scratch).next(0);
+  return m;
+}
+
+DecoderMemory DecoderMemory::backed(const DecoderMemory& m) {
+  return {Arena("cache", m.cache.peak()), Arena("decoding", m.scratch.peak())};
 }
 
 }  // namespace lathe::model

@@ -16,8 +16,11 @@ namespace lathe::model {
 
 class Decoder {
  public:
-  /// All it is given must outlive it, and t.take_state must have been called. Owns its cache.
-  Decoder(const Transformer& t, const kernels::Kernels& k, const numerics::Recipe& r, Queue& q);
+  /// All it is given must outlive it, and t.take_state must have been called. Keys and values lie
+  /// in `cache` for as long as it lives; each token takes `scratch` and gives it back. With dry
+  /// kernels and measuring arenas, next() finds out how much of both it takes.
+  Decoder(const Transformer& t, const kernels::Kernels& k, const numerics::Recipe& r, Queue& q,
+          Arena& cache, Arena& scratch);
 
   /// Takes the next token of the text, an id below the vocabulary's size, and returns the logits
   /// of the one after it: one for each id that the tokenizer knows, valid until the next call. Must
@@ -36,19 +39,26 @@ class Decoder {
     Tensor logits;                     // (1, V) master type
   };
   static Cache take_cache(const ModelConfig& m, const numerics::Recipe& r, Arena& a);
-  static i64 cache_bytes(const ModelConfig& m, const numerics::Recipe& r);
-  static i64 scratch_bytes(const Transformer& t, const numerics::Recipe& r);
-  static void step(const Transformer& t, Ctx& c, const Cache& cache, const i32* token,
-                   i64 position);
 
   const Transformer& transformer_;
   const kernels::Kernels& kernels_;
   const numerics::Recipe& recipe_;
   Queue& queue_;
-  Arena memory_, scratch_;
+  Frame frame_;
+  Arena& scratch_;
   Cache cache_;
   std::vector<float> logits_;
   i64 position_ = 0;
+};
+
+/// Memory for a decoder by itself.
+struct DecoderMemory {
+  Arena cache, scratch;
+
+  /// What a decoder of t asks for.
+  static DecoderMemory measured(const Transformer& t, const numerics::Recipe& r);
+  static DecoderMemory backed(const DecoderMemory& measured);
+  i64 peak() const { return cache.peak() + scratch.peak(); }
 };
 
 }  // namespace lathe::model

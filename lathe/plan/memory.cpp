@@ -87,4 +87,12 @@ void check_memory(const train::RunConfig& c, const train::Footprint& f, const Me
       bytes_text(needed(least)));
 }
 
+void check_room(const std::string& what, i64 bytes, const Memory& m) {
+  const i64 have = m.usable();
+  if (have < 0 || bytes <= have) return;
+  throw Error("not enough memory: {} needs {}, and {} can be had ({})", what, bytes_text(bytes),
+              bytes_text(have), m.limited_by())
+      .hint("end other programs, or use a larger machine");
+}
+
 }  // namespace lathe::plan

@@ -28,4 +28,7 @@ std::optional<Fit> largest_fit(const train::RunConfig& c, i64 bytes);
 /// and what would fit. `f` is measure(c).
 void check_memory(const train::RunConfig& c, const train::Footprint& f, const Memory& m = memory());
 
+/// Throws Error when `bytes` more, for `what`, are not to be had.
+void check_room(const std::string& what, i64 bytes, const Memory& m = memory());
+
 }  // namespace lathe::plan

@@ -43,6 +43,7 @@ Work step_work(RunConfig c, i64 count, Arenas& a) {
   q.work = {};
   t.step(1, nullptr);
   const Work work = q.work;
+  if (c.train.sample_tokens > 0) t.decoder().next(0);
   // A recipe may change on the way: room for all that it may become.
   const numerics::Recipe& recipe = recipe_of(c);
   for (i64 n = 0; t.params().choose_alternative(recipe, n); ++n) {

@@ -254,8 +254,9 @@ void Run::evaluate(LogRecord& r) {
       write(r);  // of a step that counts: the checkpoint that follows holds it
       throw;
     }
-  if (tokenizer_)
-    r.sample = continue_prompt(c_, trainer_.transformer(), k_, recipe_of(c_), q_, *tokenizer_);
+  if (!tokenizer_) return;
+  model::Decoder decoder = trainer_.decoder();
+  r.sample = continue_prompt(c_, decoder, *tokenizer_);
 }
 
 void Run::write(const LogRecord& r) {

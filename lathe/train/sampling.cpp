@@ -5,27 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/data/utf8.h"
-#include "lathe/kernels/kernels.h"
 #include "lathe/model/decode.h"
 #include "lathe/model/generate.h"
-#include "lathe/model/transformer.h"
-#include "lathe/numerics/recipe.h"
 #include "lathe/train/config.h"
 
 namespace lathe::train {
 
-std::string continue_prompt(const RunConfig& c, const model::Transformer& t,
-                            const kernels::Kernels& k, const numerics::Recipe& recipe, Queue& q,
+std::string continue_prompt(const RunConfig& c, model::Decoder& decoder,
                             const data::Tokenizer& tokenizer) {
   std::vector<i32> prompt = tokenizer.encode(c.train.sample_prompt);
   if (prompt.empty()) prompt.push_back(tokenizer.end_of_text());
   prompt.resize(std::min(prompt.size(), static_cast<std::size_t>(c.model.context)));
 
-  model::Decoder decoder(t, k, recipe, q);
   std::vector<i32> text;
   model::generate(decoder, prompt, c.train.sample_tokens, {.seed = static_cast<u64>(c.run.seed)},
                   [&](i32 id) {

@@ -14,6 +14,7 @@
 #include "lathe/base/queue.h"
 #include "lathe/data/loader.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/decode.h"
 #include "lathe/model/transformer.h"
 #include "lathe/optim/optimizer.h"
 #include "lathe/optim/schedule.h"
@@ -99,6 +100,10 @@ class Trainer {
 
   /// Loss over the first `sequences` of the loader, without learning.
   Loss evaluate(const data::Loader* loader, i64 sequences);
+
+  /// A decoder of what has been learned so far, in memory that steps use: it must be gone before
+  /// the next one.
+  model::Decoder decoder() { return {transformer_, k_, recipe_, q_, ctx_.keep, ctx_.temp}; }
 
   /// Throws Diverged naming the first parameter that holds anything not finite.
   void check_weights(i64 step);

@@ -31,7 +31,9 @@ void check_decoder(const ModelConfig& m, const std::string& recipe,
   Rig rig(m, {.recipe = recipe, .kernels = &kernels});
   const Text text = one_document(m);
   const std::vector<double> expected = rig.logits(text);
-  Decoder d(rig.model(), kernels, rig.ctx().recipe, rig.queue());
+  const numerics::Recipe& r = rig.ctx().recipe;
+  DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(rig.model(), r));
+  Decoder d(rig.model(), kernels, r, rig.queue(), memory.cache, memory.scratch);
   for (int round = 0; round < 2; ++round) {
     for (i64 t = 0; t < m.context; ++t) {
       ASSERT_FALSE(d.full());
@@ -59,7 +61,9 @@ TEST(Decoder, GivesTheLogitsOfTheWholeText) {
 TEST(Generate, EndsByCountByRefusalOrByAFullContext) {
   const ModelConfig m = small_llama();
   Rig rig(m, {});
-  Decoder d(rig.model(), kernels::ref(), rig.ctx().recipe, rig.queue());
+  const numerics::Recipe& r = rig.ctx().recipe;
+  DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(rig.model(), r));
+  Decoder d(rig.model(), kernels::ref(), r, rig.queue(), memory.cache, memory.scratch);
   const std::vector<i32> prompt{1, 2, 3};
   std::vector<i32> taken;
   const auto take = [&](i32 id) {

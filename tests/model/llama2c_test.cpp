@@ -177,7 +177,8 @@ TEST(Llama2c, AnEmptyPromptIsContinuedInEnglish) {
   const std::vector<std::string> words = read_words(read_file(kFolder + "tok512.bin"));
   for (const char* recipe : {"fp32", "bf16"}) {
     Engine e(file, recipe, kernels::select("auto"));
-    Decoder d(e.model, e.k, e.recipe, e.q);
+    DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(e.model, e.recipe));
+    Decoder d(e.model, e.k, e.recipe, e.q, memory.cache, memory.scratch);
     std::string text;
     i32 id = kBegin;
     for (int i = 0; i < 120; ++i) {
@@ -204,7 +205,8 @@ TEST(Llama2c, LogitsAreThoseOfAnIndependentEvaluation) {
   };
   for (const Precision& p : {Precision{"fp32", 0x1p-24}, Precision{"fp64", 0x1p-53}}) {
     Engine e(file, p.recipe, kernels::ref());
-    Decoder d(e.model, e.k, e.recipe, e.q);
+    DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(e.model, e.recipe));
+    Decoder d(e.model, e.k, e.recipe, e.q, memory.cache, memory.scratch);
     std::vector<i32> ids{kBegin};
     constexpr i64 kTokens = 48;
     for (i64 t = 0; t < kTokens; ++t) {

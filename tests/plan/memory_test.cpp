@@ -8,6 +8,7 @@
 
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/units.h"
 #include "lathe/base/view.h"
 #include "lathe/plan/machine.h"
 #include "lathe/train/config.h"
@@ -36,6 +37,17 @@ TEST(Memory, ARunThatFitsToTheByteIsLetThrough) {
   const train::Footprint f = train::measure(c);
   EXPECT_NO_THROW(check_memory(c, f, machine(whole_process(c))));
   EXPECT_THROW(check_memory(c, f, machine(whole_process(c) - 1)), Error);
+}
+
+TEST(Memory, RoomForSomethingElseIsCountedToTheByteToo) {
+  EXPECT_NO_THROW(check_room("a context of 8 tokens", 4096, machine(4096)));
+  try {
+    check_room("a context of 8 tokens", 4097, machine(4096));
+    FAIL() << "there was room";
+  } catch (const Error& e) {
+    EXPECT_NE(e.report().find("a context of 8 tokens needs " + bytes_text(4097)), std::string::npos)
+        << e.report();
+  }
 }
 
 TEST(Memory, AMachineThatTellsNothingIsTrusted) {

@@ -95,6 +95,7 @@ Trace trace(const std::vector<std::string>& keys) {
   Trace out;
   for (i64 n = 1; n <= c.train.steps; ++n) out.losses.push_back(t.step(n, &loader).loss.mean());
   out.held_out = t.evaluate(&loader, 5).mean();
+  t.decoder().next(0);  // in the same memory
   for (const parallel::Param& p : t.params().all())
     out.weights.append(static_cast<const char*>(p.master.data),
                        static_cast<std::size_t>(p.master.bytes()));
