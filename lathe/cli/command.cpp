@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lathe/base/config.h"
+#include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/version.h"
 #include "lathe/train/config.h"
@@ -215,6 +216,16 @@ int Commands::run(std::span<const std::string> arguments) {
     std::fputs(Error("{}", e.what()).report().c_str(), stderr);
   }
   return code;
+}
+
+int MachineOptions::workers() const { return threads > 0 ? threads : usable_cores(); }
+
+void declare_machine(CLI::App& a, MachineOptions& o) {
+  a.add_option("--threads", o.threads, "worker threads; 0: every core this process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  a.add_option("--kernels", o.kernels, "kernel table; auto: the best that this machine runs")
+      ->capture_default_str();
 }
 
 void declare_run_file(CLI::App& a, RunFileOptions& o) {

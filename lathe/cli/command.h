@@ -84,6 +84,17 @@ struct RunFileOptions {
   bool json = false;
 };
 
+/// What a command that computes takes.
+struct MachineOptions {
+  int threads = 0;
+  std::string kernels = "auto";
+  /// As asked for, or one for each core that this process may use.
+  int workers() const;
+};
+
+/// Declares --threads and --kernels.
+void declare_machine(CLI::App& a, MachineOptions& o);
+
 /// Declares RUN.toml, --set, --keys and --json.
 void declare_run_file(CLI::App& a, RunFileOptions& o);
 

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "lathe/base/cpu.h"
 #include "lathe/base/log.h"
 #include "lathe/base/view.h"
 #include "lathe/cli/command.h"
@@ -114,8 +114,7 @@ void print_summary(const DataOptions& o, const data::IngestResult& r) {
 int run(const DataOptions& o) {
   data::IngestOptions ingest = o.ingest;
   ingest.bad_utf8 = bad_utf8_of(o.bad_utf8);
-  if (ingest.threads == 0)
-    ingest.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (ingest.threads == 0) ingest.threads = usable_cores();
   const bool live = isatty(STDERR_FILENO) != 0;
   if (live) ingest.progress = show_progress;
   const data::IngestResult r = data::ingest(ingest);

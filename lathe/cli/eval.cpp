@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/log.h"
 #include "lathe/base/queue.h"
@@ -23,9 +22,9 @@ namespace lathe::cli {
 namespace {
 
 struct EvalOptions {
-  std::string model, kernels = "auto";
+  std::string model;
   std::vector<std::string> texts;
-  int threads = 0;
+  MachineOptions machine;
   bool use_previous = false, json = false;
 };
 
@@ -33,11 +32,7 @@ void declare(CLI::App& a, EvalOptions& o) {
   a.add_option("model", o.model, "run folder, or the folder of one checkpoint")->required();
   a.add_option("texts", o.texts, "text files, folders, .jsonl; also packed as .gz or .zst")
       ->required();
-  a.add_option("--threads", o.threads, "worker threads; 0: every core this process may use")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  a.add_option("--kernels", o.kernels, "kernel table; auto: the best that this machine runs")
-      ->capture_default_str();
+  declare_machine(a, o.machine);
   a.add_flag("--use-previous", o.use_previous, "the checkpoint before the latest");
   a.add_flag("--json", o.json, "print one JSON object");
 }
@@ -91,8 +86,8 @@ int run(const EvalOptions& o) {
   if (tokenizer.size() > m.info.model.vocab)
     throw Error("the tokenizer has {} ids, the model {}", tokenizer.size(), m.info.model.vocab)
         .at(m.tokenizer_path);
-  const kernels::Kernels& k = kernels::select(o.kernels);
-  Queue q(o.threads > 0 ? o.threads : usable_cores());
+  const kernels::Kernels& k = kernels::select(o.machine.kernels);
+  Queue q(o.machine.workers());
   train::Evaluation evaluation(m, k, q, tokenizer.end_of_text());
   print(o, m, evaluate(o, tokenizer, evaluation));
   return 0;

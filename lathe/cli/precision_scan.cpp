@@ -32,9 +32,10 @@ namespace lathe::cli {
 namespace {
 
 struct ScanOptions {
-  std::string run, kernels = "auto";
+  std::string run;
+  MachineOptions machine;
   std::vector<std::string> recipes;
-  i64 sequences = 0, threads = 0;
+  i64 sequences = 0;
   bool json = false;
 };
 
@@ -73,8 +74,8 @@ std::vector<const numerics::Recipe*> chosen(const std::vector<std::string>& name
 
 /// The run as it was, but for what only concerns this process.
 train::RunConfig config_of(const std::string& run, const ScanOptions& o) {
-  std::vector<std::string> changes{"run.folder=" + run, "run.kernels=" + o.kernels,
-                                   "run.threads=" + std::to_string(o.threads)};
+  std::vector<std::string> changes{"run.folder=" + run, "run.kernels=" + o.machine.kernels,
+                                   "run.threads=" + std::to_string(o.machine.threads)};
   train::RunConfig c = train::read_run(ConfigFile::read(run + "/config.toml", changes));
   if (o.sequences > 0) {
     c.train.micro_batch = std::min(c.train.micro_batch, o.sequences);
@@ -172,11 +173,7 @@ void declare(CLI::App& a, ScanOptions& o) {
   a.add_option("--sequences", o.sequences, "of the next step's batch; 0: the whole batch")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  a.add_option("--threads", o.threads, "worker threads; 0: every core this process may use")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  a.add_option("--kernels", o.kernels, "kernel table; auto: the best that this machine runs")
-      ->capture_default_str();
+  declare_machine(a, o.machine);
   a.add_flag("--json", o.json, "print one JSON object, with every layer");
 }
 

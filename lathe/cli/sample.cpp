@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,15 +29,16 @@
 #include "lathe/parallel/params.h"
 #include "lathe/plan/memory.h"
 #include "lathe/train/checkpoint.h"
+#include "lathe/train/sampling.h"
 
 namespace lathe::cli {
 namespace {
 
 struct SampleOptions {
-  std::string model, prompt, tokenizer, kernels = "auto";
+  std::string model, prompt, tokenizer;
+  MachineOptions machine;
   i64 tokens = 256, seed = 1;
   model::Sampling sampling;
-  int threads = 0;
   bool use_previous = false, json = false;
 };
 
@@ -65,11 +65,7 @@ void declare(CLI::App& a, SampleOptions& o) {
       ->capture_default_str();
   a.add_option("--tokenizer", o.tokenizer,
                "tokenizer.json or tok*.bin; a run folder has its own, a .bin model needs one");
-  a.add_option("--threads", o.threads, "worker threads; 0: every core this process may use")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  a.add_option("--kernels", o.kernels, "kernel table; auto: the best that this machine runs")
-      ->capture_default_str();
+  declare_machine(a, o.machine);
   a.add_flag("--use-previous", o.use_previous, "the checkpoint before the latest");
   a.add_flag("--json", o.json, "print one JSON object, at the end");
 }
@@ -120,35 +116,11 @@ Source read_source(const SampleOptions& o) {
   return s;
 }
 
-/// The ids of a document that begins with the prompt.
-std::vector<i32> read_prompt(const SampleOptions& o, const Source& s) {
-  std::vector<i32> ids{s.tokenizer.end_of_text()};
-  const std::vector<i32> prompt = s.tokenizer.encode(o.prompt);
-  ids.insert(ids.end(), prompt.begin(), prompt.end());
-  if (static_cast<i64>(ids.size()) > s.config.context)
-    throw Error("the prompt has {} tokens, the model's context {}", ids.size() - 1,
-                s.config.context)
-        .hint("use a prompt of at most {} tokens", s.config.context - 1);
-  return ids;
-}
-
-const char* reason(model::Ended e) {
-  switch (e) {
-    case model::Ended::count:
-      return "tokens";
-    case model::Ended::refused:
-      return "end of text";
-    case model::Ended::full:
-      return "context";
-  }
-  return "";
-}
-
 struct Sample {
   std::string text;
   i64 tokens = 0;
   double seconds = 0;
-  model::Ended ended = model::Ended::count;
+  model::Generated end;
 };
 
 /// Writes each piece of text to `live` as it comes; null: nowhere.
@@ -170,7 +142,7 @@ Sample write_text(const SampleOptions& o, const Source& s, model::Decoder& d,
   };
   model::Sampling sampling = o.sampling;
   sampling.seed = static_cast<u64>(o.seed);
-  r.ended = model::generate(d, prompt, o.tokens, sampling, take);
+  r.end = model::generate(d, prompt, o.tokens, sampling, take);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }
@@ -180,7 +152,8 @@ void print_json(const SampleOptions& o, const Sample& r) {
   j["prompt"] = o.prompt;
   j["text"] = r.text;
   j["tokens"] = r.tokens;
-  j["ended"] = reason(r.ended);
+  j["ended"] = r.end.refused ? "end of text" : "tokens";
+  j["tokens_with_all_in_sight"] = std::min(r.end.whole, r.tokens);
   j["seed"] = o.seed;
   j["seconds"] = r.seconds;
   // A text may end within a character: what JSON cannot hold becomes U+FFFD.
@@ -191,8 +164,12 @@ void print_json(const SampleOptions& o, const Sample& r) {
 void print_end(const Source& s, const Sample& r) {
   fmt::print("\n");
   std::fflush(stdout);
-  if (r.ended == model::Ended::full)
-    note("stopped: the model's context of {} tokens is full", s.config.context);
+  if (r.end.whole < r.tokens)
+    note(
+        "the model's context is {} tokens: from token {} on, each was chosen from the last {} to "
+        "{}",
+        s.config.context, r.end.whole + 1, std::max<i64>(1, s.config.context / 2),
+        s.config.context);
   if (r.tokens > 0)
     note("{} tokens, {:.0f} a second", r.tokens, static_cast<double>(r.tokens) / r.seconds);
 }
@@ -210,12 +187,11 @@ Arena take_state(model::Transformer& t, const kernels::Kernels& k, const Source&
 
 int run(const SampleOptions& o) {
   Source s = read_source(o);
-  const std::vector<i32> prompt = read_prompt(o, s);
+  const std::vector<i32> prompt = train::prompt_ids(s.tokenizer, o.prompt, s.config.context);
   // Only the plain table computes in FP64.
-  const bool plain = o.kernels == "auto" && s.recipe->master == DType::f64;
-  const kernels::Kernels& k = kernels::select(plain ? "ref" : o.kernels);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  Queue q(o.threads > 0 ? o.threads : cores);
+  const bool plain = o.machine.kernels == "auto" && s.recipe->master == DType::f64;
+  const kernels::Kernels& k = kernels::select(plain ? "ref" : o.machine.kernels);
+  Queue q(o.machine.workers());
   s.params.refresh_work(q, k);
   model::Transformer t(s.config, s.params);
   const Arena state = take_state(t, k, s, q);

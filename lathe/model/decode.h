@@ -29,7 +29,8 @@ class Decoder {
 
   /// Tokens taken so far; the context holds no more once full.
   i64 position() const { return position_; }
-  bool full() const { return position_ >= transformer_.config().context; }
+  i64 context() const { return transformer_.config().context; }
+  bool full() const { return position_ >= context(); }
   /// Begins another text.
   void reset() { position_ = 0; }
 

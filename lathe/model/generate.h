@@ -10,13 +10,16 @@
 
 namespace lathe::model {
 
-/// Why a text came to its end.
-enum class Ended : u8 { count, refused, full };
+struct Generated {
+  bool refused = false;  // `take` wanted no more
+  i64 whole = 0;         // tokens picked with all of the text before them in sight
+};
 
-/// Feeds `prompt`, at least one token and at most what the decoder's context still holds, then
-/// picks up to `count` tokens. Each is handed to `take`, which returns whether to go on. Ends with
-/// `full` where the context holds no more.
-Ended generate(Decoder& d, std::span<const i32> prompt, i64 count, const Sampling& s,
-               const std::function<bool(i32)>& take);
+/// Feeds `prompt`, 1 to d.context() tokens, to a decoder that begins anew with it, then picks up to
+/// `count` tokens. Each is handed to `take`, which returns whether to go on. Where the context is
+/// full the decoder begins anew with the last half of it, as training shows a model a text from its
+/// middle: from then on tokens are picked with half a context to a whole one in sight.
+Generated generate(Decoder& d, std::span<const i32> prompt, i64 count, const Sampling& s,
+                   const std::function<bool(i32)>& take);
 
 }  // namespace lathe::model

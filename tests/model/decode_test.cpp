@@ -12,6 +12,7 @@
 #include "lathe/kernels/kernels.h"
 #include "lathe/model/config.h"
 #include "lathe/model/generate.h"
+#include "lathe/model/sampler.h"
 #include "tests/model/rig.h"
 
 namespace lathe::model {
@@ -58,32 +59,61 @@ TEST(Decoder, GivesTheLogitsOfTheWholeText) {
       }
 }
 
-TEST(Generate, EndsByCountByRefusalOrByAFullContext) {
-  const ModelConfig m = small_llama();
+std::vector<i32> generated(Decoder& d, const std::vector<i32>& prompt, i64 count, i64 refuse_at,
+                           Generated& end) {
+  std::vector<i32> taken;
+  end = generate(d, prompt, count, {.temperature = 2}, [&](i32 id) {
+    taken.push_back(id);
+    return static_cast<i64>(taken.size()) != refuse_at;
+  });
+  return taken;
+}
+
+TEST(Generate, EndsByCountOrByRefusal) {
+  Rig rig(small_llama(), {});
+  const numerics::Recipe& r = rig.ctx().recipe;
+  DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(rig.model(), r));
+  Decoder d(rig.model(), kernels::ref(), r, rig.queue(), memory.cache, memory.scratch);
+  Generated end;
+  const std::vector<i32> few = generated(d, {1, 2, 3}, 5, 0, end);
+  EXPECT_EQ(few.size(), 5u);
+  EXPECT_FALSE(end.refused);
+  EXPECT_EQ(end.whole, 5);
+  const std::vector<i32> more = generated(d, {1, 2, 3}, 1000, 30, end);
+  EXPECT_EQ(more.size(), 30u);
+  EXPECT_TRUE(end.refused);
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), more.begin()));
+}
+
+// Every token is the one that a decoder picks which begins with just what is in sight.
+void check_beyond_the_context(ModelConfig m, i64 context) {
+  m.context = context;
   Rig rig(m, {});
   const numerics::Recipe& r = rig.ctx().recipe;
   DecoderMemory memory = DecoderMemory::backed(DecoderMemory::measured(rig.model(), r));
   Decoder d(rig.model(), kernels::ref(), r, rig.queue(), memory.cache, memory.scratch);
-  const std::vector<i32> prompt{1, 2, 3};
-  std::vector<i32> taken;
-  const auto take = [&](i32 id) {
-    taken.push_back(id);
-    return taken.size() < 30;
-  };
-  EXPECT_EQ(generate(d, prompt, 5, {}, take), Ended::count);
-  EXPECT_EQ(taken.size(), 5u);
-  const std::vector<i32> first = taken;
-  d.reset();
-  taken.clear();
-  EXPECT_EQ(generate(d, prompt, 1000, {}, take), Ended::refused);
-  EXPECT_EQ(taken.size(), 30u);
-  EXPECT_TRUE(std::equal(first.begin(), first.end(), taken.begin()));
+  std::vector<i32> text{1};
+  Generated end;
+  const std::vector<i32> taken = generated(d, text, 3 * context, 0, end);
+  ASSERT_EQ(static_cast<i64>(taken.size()), 3 * context);
+  EXPECT_EQ(end.whole, context);
+  i64 first = 0;  // in sight
+  for (const i32 id : taken) {
+    const auto length = static_cast<i64>(text.size());
+    if (length - first > context) first = length - std::max<i64>(1, context / 2);
+    d.reset();
+    std::span<const float> logits;
+    for (i64 i = first; i < length; ++i) logits = d.next(text[static_cast<std::size_t>(i)]);
+    ASSERT_EQ(id, pick(logits, {.temperature = 2}, length)) << context << ", token " << length;
+    text.push_back(id);
+  }
+}
 
-  // The last token that is picked needs no room: nothing is asked for after it.
-  d.reset();
-  i64 n = 0;
-  EXPECT_EQ(generate(d, prompt, 1000, {}, [&](i32) { return ++n > 0; }), Ended::full);
-  EXPECT_EQ(n, m.context - static_cast<i64>(prompt.size()) + 1);
+TEST(Generate, GoesOnBeyondTheContextWithTheLastHalfOfIt) {
+  for (const i64 context : {1, 2, 7, 16}) {
+    check_beyond_the_context(small_llama(), context);
+    check_beyond_the_context(small_gpt2(), context);
+  }
 }
 
 }  // namespace
