@@ -46,6 +46,7 @@ void Block::forward(Ctx& c, const Tensor& out, Saved& s, const kernels::Places& 
 
 void Block::restore(Ctx& c, Saved& s, const kernels::Places& at, Recompute r) const {
   Ctx again = c.passing();
+  again.probe = nullptr;  // it has seen this before
   if (r != Recompute::none) attend(again, s, at);
   if (r == Recompute::block) feed(again, s);
 }

@@ -74,7 +74,7 @@ std::span<const float> Decoder::next(i32 token) {
   const ModelConfig& m = transformer_.config();
   CHECK(!full(), "a context of {} tokens is full", m.context);
   CHECK(token >= 0 && token < m.vocab, "id {} of a vocabulary of {}", token, m.vocab);
-  Ctx c{kernels_, recipe_, queue_, scratch_, scratch_};
+  Ctx c{kernels_, recipe_, queue_, scratch_, scratch_, {.first_row = position_}};
   const Frame frame(c.temp);
   const Transformer::Stack& stack = transformer_.stack();
   const Tensor x = c.temp.take("residual stream", c.recipe.residual, 1, m.width);

@@ -84,12 +84,18 @@ bool adapts(const Recipe& r, const Place& p) {
 
 std::vector<Products> all_products_of(const Recipe& r, const Place& p) {
   std::vector<Products> all{r.linear};
+  const auto add = [&](const Products& x) {
+    if (std::find(all.begin(), all.end(), x) == all.end()) all.push_back(x);
+  };
   if (adapts(r, p))
-    for (const Adaptive::Level& l : r.adaptive.levels) all.push_back(l.products);
+    for (const Adaptive::Level& a : r.adaptive.levels)
+      for (const Adaptive::Level& b : r.adaptive.levels)
+        for (const Adaptive::Level& c : r.adaptive.levels)
+          add({a.products.forward, b.products.grad_x, c.products.grad_w});
   for (const Override& o : r.overrides) {
     if (!matches(o, p)) continue;
     if (o.from <= 0 && o.until >= 1) all.clear();
-    if (std::find(all.begin(), all.end(), o.products) == all.end()) all.push_back(o.products);
+    add(o.products);
   }
   return all;
 }

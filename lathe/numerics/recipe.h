@@ -47,6 +47,7 @@ struct Override {
 struct LossScale {
   double initial = 1;  // a power of two; 1 and no window: none
   i64 window = 0;      // steps without overflow after which it doubles; 0: it stays as it is
+  bool any() const { return initial != 1 || window > 0; }
   bool operator==(const LossScale&) const = default;
 };
 
@@ -103,7 +104,8 @@ bool matches(const Override& o, const Place& p);
 /// The products of a layer at a step (1-based) of a run of `steps`.
 const Products& products_of(const Recipe& r, const Place& p, i64 step, i64 steps);
 
-/// All that products_of may answer for that place, without repetition, in order of the overrides.
+/// All that a layer there may ever multiply, without repetition: what products_of may answer, in
+/// order of the overrides, and where the recipe adapts, every mixture of its levels.
 std::vector<Products> all_products_of(const Recipe& r, const Place& p);
 
 /// Whether the products of that layer are found during the run.

@@ -76,6 +76,7 @@ class Builder {
   void add_overrides(Recipe& r, const OverridesText& t) const;
   void set_texts(Recipe& r, const RecipeText& t, const Recipe* base) const;
   void set_attention(Recipe& r, const AttentionText& t, const Recipe* base) const;
+  Adaptive::Level level(const std::string& key, const std::string& name) const;
   void set_levels(Recipe& r, const AdaptiveText& t) const;
 
   const ConfigFile& file_;
@@ -271,6 +272,25 @@ void Builder::set_attention(Recipe& r, const AttentionText& t, const Recipe* bas
   r.values = product("", t.values, base ? &base->values : &plain);
 }
 
+bool scales_by_the_past(const Products& p) {
+  for (const Product& x : {p.forward, p.grad_x, p.grad_w})
+    if (x.a.scaling == Scaling::delayed || x.b.scaling == Scaling::delayed) return true;
+  return false;
+}
+
+Adaptive::Level Builder::level(const std::string& key, const std::string& name) const try {
+  const Products& p = recipe(name).linear;
+  if (scales_by_the_past(p))
+    throw Error(
+        "adaptive.levels: \"{}\" scales by the steps before, when a product may have been at "
+        "another level",
+        name)
+        .hint("use fp8-hybrid-current, or another that scales by the present");
+  return {name, p};
+} catch (const Error& e) {
+  throw located(key, e);
+}
+
 /// Each level is the products of a named recipe.
 void Builder::set_levels(Recipe& r, const AdaptiveText& t) const {
   const std::string key = "adaptive.levels";
@@ -283,11 +303,7 @@ void Builder::set_levels(Recipe& r, const AdaptiveText& t) const {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     while (word.starts_with(' ')) word.remove_prefix(1);
     while (word.ends_with(' ')) word.remove_suffix(1);
-    try {
-      r.adaptive.levels.push_back({std::string(word), recipe(std::string(word)).linear});
-    } catch (const Error& e) {
-      throw located(key, e);
-    }
+    r.adaptive.levels.push_back(level(key, std::string(word)));
   }
   if (r.adaptive.levels.empty()) {
     if (file_.sections().contains("adaptive"))

@@ -18,6 +18,7 @@
 #include "lathe/optim/optimizer.h"
 #include "lathe/parallel/params.h"
 #include "lathe/train/checkpoint_names.h"
+#include "lathe/train/fidelity.h"
 #include "lathe/train/manifest.h"
 #include "lathe/train/model_json.h"
 #include "lathe/train/safetensors.h"
@@ -222,6 +223,17 @@ void Checkpoint::read_histories(const parallel::ParamSet& p) const {
   SafeTensors(path).read_into(histories, "the recipe", Leftover::allowed);
 }
 
+void Checkpoint::apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const {
+  if (r.adaptive.levels.empty()) return;
+  Arena measured("state");
+  const FidelityWatch dry(r, 0, p, measured);
+  Arena state("state", measured.peak());
+  const FidelityWatch watch(r, 0, p, state);
+  SafeTensors(folder_ + "/" + kRecipeState)
+      .read_into(watch.state(), "the recipe", Leftover::allowed);
+  watch.apply(p);
+}
+
 LoadedModel load_model(const std::string& path, Pick pick) {
   const std::string folder = find_checkpoint(path, pick);
   if (folder.empty())
@@ -242,6 +254,7 @@ LoadedModel load_model(const std::string& path, Pick pick) {
   c.read_weights(params);
   c.read_histories(params);
   params.choose(*recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
+  c.apply_choices(*recipe, params);
   return {c.info(),           std::move(recipe),  folder,
           c.tokenizer_path(), std::move(weights), std::move(params)};
 }

@@ -81,6 +81,8 @@ class Checkpoint {
   void read_recipe_state(const std::vector<std::pair<std::string, Tensor>>& state) const;
   /// Fills those of the recipe's state that inference needs.
   void read_histories(const parallel::ParamSet& p) const;
+  /// Puts the choices of an adaptive recipe into the table; refresh_work then.
+  void apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const;
 
  private:
   std::string folder_, tokenizer_path_, recipe_path_;

@@ -111,11 +111,6 @@ void FidelityWatch::reset() {
     for (i64 product = 0; product < kProducts; ++product) set_choice(i, product, top);
 }
 
-bool FidelityWatch::due(i64 step) const {
-  const auto at = [&](i64 every) { return every > 0 && (step == 1 || step % every == 0); };
-  return at(every_) || (adaptive() && at(recipe_.adaptive.every));
-}
-
 const parallel::Probe* FidelityWatch::begin(Queue& q, const kernels::Kernels& k) {
   k.pointwise.zero(q, probe_.sums);
   return &probe_;

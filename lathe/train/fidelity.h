@@ -48,8 +48,8 @@ std::vector<OperandHealth> healths_of(const parallel::Probe& probe, i64 which,
 
 class FidelityWatch {
  public:
-  /// Every `every` steps, and at the first; 0: only as the recipe's adaptation asks. Takes its
-  /// memory from `state`.
+  /// Measures every `every` steps, and at the first, besides when the recipe's adaptation asks; 0:
+  /// only then. Takes its memory from `state`.
   FidelityWatch(const numerics::Recipe& recipe, i64 every, const parallel::ParamSet& p,
                 Arena& state);
 
@@ -58,7 +58,10 @@ class FidelityWatch {
 
   /// As before the first step: every choice is the highest level.
   void reset();
-  bool due(i64 step) const;
+  /// Whether a step is measured.
+  bool due(i64 step) const { return at(every_, step) || decides(step); }
+  /// Whether choices follow from it: `every` has no say in that.
+  bool decides(i64 step) const { return adaptive() && at(recipe_.adaptive.every, step); }
   /// Forgets what was recorded; the probe is then ready for a step's micro-batches.
   const parallel::Probe* begin(Queue& q, const kernels::Kernels& k);
   /// What was recorded of every operand in the format that it has.
@@ -71,6 +74,7 @@ class FidelityWatch {
   std::vector<std::pair<std::string, Tensor>> state() const;
 
  private:
+  static bool at(i64 every, i64 step) { return every > 0 && (step == 1 || step % every == 0); }
   bool adaptive() const { return !recipe_.adaptive.levels.empty(); }
   numerics::Choice choice(i64 parameter, i64 product) const;
   void set_choice(i64 parameter, i64 product, const numerics::Choice& c);

@@ -149,7 +149,7 @@ void Trainer::refresh(i64 next) {
 std::vector<std::pair<std::string, Tensor>> Trainer::recipe_state() {
   std::vector<std::pair<std::string, Tensor>> all = params_.histories();
   for (auto& x : watch_.state()) all.push_back(std::move(x));
-  if (recipe_.loss_scale.initial != 1) all.emplace_back("loss_scale", loss_scale_);
+  if (recipe_.loss_scale.any()) all.emplace_back("loss_scale", loss_scale_);
   return all;
 }
 
@@ -203,7 +203,7 @@ StepResult Trainer::step(i64 number, const data::Loader* loader) {
   params_.update_histories(q_, k_, recipe_.delayed);
   if (watch_.due(number)) {
     result.fidelity = watch_.healths(params_);
-    result.changes = watch_.decide(params_);
+    if (watch_.decides(number)) result.changes = watch_.decide(params_);
   }
   refresh(number + 1);
   grow_loss_scale();

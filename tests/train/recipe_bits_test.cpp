@@ -41,6 +41,11 @@ constexpr Own kOwn[]{
     {"quick_to_adapt",
      "base = \"adaptive\"\n[adaptive]\nlevels = \"mxfp4, mxfp8, bf16\"\nevery = 1\npatience = 1\n"
      "snr_db = 17\nmargin_db = 0.5\nunderflow = 1\n"},
+    // One copy of a weight serves two products at the lower level; not where they lie apart.
+    {"apart",
+     "base = \"adaptive\"\n[adaptive]\nlevels = \"hif8, fp8-e4m3-tensor, bf16\"\nevery = 1\n"
+     "patience = 1\nsaturated = 1\nsnr_db = 31\nmargin_db = 0.5\n"},
+    {"from_one", "base = \"fp16\"\n[loss_scale]\ninitial = 1\nwindow = 2\n"},
 };
 
 /// What train.recipe is to be for a name.
@@ -163,6 +168,20 @@ TEST_P(EachRecipe, GoesOnFromACheckpointAsIfNothingHadHappened) {
 
 TEST(OwnRecipe, LowAttentionIsAnotherRunThanTheSameInBf16) {
   EXPECT_NE(trace(keys_of("low_attention", {})).losses, trace(keys_of("mxfp8", {})).losses);
+}
+
+TEST(OwnRecipe, AnAdaptiveOneChoosesTheSameHoweverOftenItIsWatched) {
+  const std::string recipe = value_of("quick_to_adapt");
+  std::string text = read_file(recipe);
+  const testing_support::TemporaryFolder folder;
+  const std::string slow = folder / "slow.toml";
+  write_atomically(slow, text.replace(text.find("every = 1"), 9, "every = 4"));
+  const auto with = [&](const std::string& every) {
+    return trace(keys_of("quick_to_adapt", {"train.recipe=" + slow, "train.steps=9",
+                                            "train.fidelity_every=" + every}));
+  };
+  EXPECT_EQ(with("1"), with("0"));
+  EXPECT_NE(with("0"), trace(keys_of("mxfp8", {"train.steps=9"})));
 }
 
 TEST(OwnRecipe, AnAdaptiveOneWritesWhatItChangesAndWhatItSaw) {
