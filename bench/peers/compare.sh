@@ -2,10 +2,14 @@
 # A whole training step of GPT-2 124M in Lathe and in others, in turns, on the same threads.
 #
 #   bench/peers/compare.sh [--dtype bf16|fp32|mxfp8|nvfp4] [--threads N] [--batch 8] [--rounds 5]
+#                          [--emulation lean|public|microxcaling] [--microxcaling FOLDER]
 #                          [--python PYTHON] [--no-compile] [--llmc PROGRAM] [--lathe BENCH_STEP]
 #
 # The dtype is the name of Lathe's recipe, and of how torch_gpt2.py multiplies: mxfp8 and nvfp4 are
-# emulated there.
+# emulated there. How, --emulation says: lean (the default), in BF16 and compiled; public, as
+# published emulators do it, in FP32 and operation by operation; microxcaling, mxfp8 only, by that
+# library's linear layer. FOLDER is your clone of it, from the repository's root if its path is
+# relative; naming one chooses it.
 #
 # PYTHON is an interpreter that has torch (default: python3). PROGRAM is llm.c's CPU trainer
 # (train_gpt2), built by you; it runs by itself at the end, on its own data and batch of 4 x 64
@@ -17,10 +21,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 dtype=bf16 threads=$(nproc) batch=8 rounds=5 python=python3 llmc='' lathe=build/release/bench_step
-torch_flags=()
+emulation='' microxcaling='' torch_flags=()
 while (($#)); do
   case $1 in
     --dtype) dtype=$2 && shift ;;
+    --emulation) emulation=$2 && shift ;;
+    --microxcaling) microxcaling=$2 && shift ;;
     --threads) threads=$2 && shift ;;
     --batch) batch=$2 && shift ;;
     --rounds) rounds=$2 && shift ;;
@@ -37,6 +43,18 @@ case $dtype in
   bf16 | fp32 | mxfp8 | nvfp4) ;;
   *) echo "error: --dtype is bf16, fp32, mxfp8 or nvfp4, not $dtype" >&2 && exit 2 ;;
 esac
+
+emulation=${emulation:-${microxcaling:+microxcaling}}
+case $dtype:${emulation:=lean} in
+  *:lean | mxfp8:public | nvfp4:public | mxfp8:microxcaling) ;;
+  *)
+    echo "error: --emulation is lean or public with mxfp8 and nvfp4, microxcaling with mxfp8;" \
+      "not $emulation with $dtype" >&2 && exit 2
+    ;;
+esac
+torch_flags+=(--emulation "$emulation" ${microxcaling:+--microxcaling "$microxcaling"})
+label=$dtype
+[[ $dtype == bf16 || $dtype == fp32 ]] || label+=", emulation $emulation"
 
 work=$(mktemp -d)
 children=()
@@ -79,8 +97,9 @@ ask() {
 start lathe 3 "$lathe" --recipe "$dtype" --threads "$threads" --batch "$batch" \
   --micro-batch "$batch"
 start torch 5 "$python" bench/peers/torch_gpt2.py --dtype "$dtype" --threads "$threads" \
-  --batch "$batch" "${torch_flags[@]+"${torch_flags[@]}"}"
+  --batch "$batch" "${torch_flags[@]}"
 
+echo "Lathe and PyTorch, $label, batch $batch, $threads threads"
 for ((round = 1; round <= rounds; ++round)); do
   order=(lathe torch)
   ((round % 2 == 0)) && order=(torch lathe)
@@ -93,7 +112,7 @@ for ((round = 1; round <= rounds; ++round)); do
   done
 done
 
-awk -v tokens=$((batch * 1024)) '
+awk -v tokens=$((batch * 1024)) -v label="$label" '
   function median(v, n,   i, j, t) {
     for (i = 2; i <= n; ++i)
       for (j = i; j > 1 && v[j - 1] > v[j]; --j) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
@@ -116,7 +135,8 @@ awk -v tokens=$((batch * 1024)) '
           printf "%-6s %-6s %2d windows  median %8.3f s  %8.1f tokens/s\n", names[p], kinds[k], n, m, tokens / m }
       }
     for (r = 1; r <= rounds; ++r) ratio[r] = seconds[r, "torch"] / seconds[r, "lathe"]
-    printf "paired ratio torch / lathe: median %.2f of %d rounds\n", median(ratio, rounds), rounds
+    printf "paired ratio torch / lathe, %s: ", label
+    printf "median %.2f of %d rounds\n", median(ratio, rounds), rounds
   }' "$work/windows"
 
 if [[ -n $llmc ]]; then
