@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,17 @@ std::byte* map(i64 bytes) {
 }  // namespace
 
 struct Queue::Pool {
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    stop.store(true, std::memory_order_relaxed);
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+    workers.clear();
+    if (memory) munmap(memory, static_cast<std::size_t>(bytes));
+  }
+
   std::vector<std::jthread> workers;
   std::byte* memory = nullptr;
   i64 bytes = 0;
@@ -73,20 +85,18 @@ Queue::Queue(int threads) : threads_(threads), pool_(nullptr) {
   auto pool = std::make_unique<Pool>();
   pool->bytes = kSharedScratch + threads * kWorkerScratch;
   pool->memory = map(pool->bytes);
-  pool_ = pool.get();
-  for (int w = 1; w < threads; ++w) pool->workers.emplace_back([p = pool_, w] { p->serve(w); });
-  pool.release();  // NOLINT: the destructor deletes it
+  try {
+    for (int w = 1; w < threads; ++w)
+      pool->workers.emplace_back([p = pool.get(), w] { p->serve(w); });
+  } catch (const std::system_error& e) {
+    throw Error("thread {} of {} cannot be started: {}", pool->workers.size() + 2, threads,
+                e.code().message())
+        .hint("ask for fewer (run.threads or --threads), or raise the limit of processes");
+  }
+  pool_ = pool.release();  // the destructor deletes it
 }
 
-Queue::~Queue() {
-  if (!pool_) return;
-  pool_->stop.store(true, std::memory_order_relaxed);
-  pool_->generation.fetch_add(1, std::memory_order_release);
-  pool_->generation.notify_all();
-  pool_->workers.clear();
-  munmap(pool_->memory, static_cast<std::size_t>(pool_->bytes));
-  delete pool_;
-}
+Queue::~Queue() { delete pool_; }
 
 void Queue::run(i64 pieces, Body body, const void* context) noexcept {
   CHECK(pool_, "a dry queue was asked to run {} pieces", pieces);

@@ -6,12 +6,13 @@
 
 namespace lathe {
 
-/// What a dry run counts. A multiply-add is two operations.
+/// What a dry run counts. A multiply-add is two operations. Whole numbers, exact below 2^53; a step
+/// of the largest models has more than an i64 holds.
 struct Work {
-  i64 product_flops = 0;    // linear layers and the head
-  i64 attention_flops = 0;  // the two products of attention, masked halves left out
-  i64 other_flops = 0;      // everything else, roughly
-  i64 bytes = 0;            // read and written by kernels, each operand once
+  double product_flops = 0;    // linear layers and the head
+  double attention_flops = 0;  // the two products of attention, masked halves left out
+  double other_flops = 0;      // everything else, roughly
+  double bytes = 0;            // read and written by kernels, each operand once
 };
 
 class Queue {

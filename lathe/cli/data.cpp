@@ -92,7 +92,7 @@ void print_json(const DataOptions& o, const data::IngestResult& r) {
                                  {"bad_utf8_sequences", r.text.bad_sequences},
                                  {"skipped_documents", r.text.skipped_documents},
                                  {"seconds", r.seconds}};
-  fmt::print("{}\n", j.dump(2));
+  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void print_summary(const DataOptions& o, const data::IngestResult& r) {

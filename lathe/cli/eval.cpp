@@ -74,7 +74,7 @@ void print(const EvalOptions& o, const train::LoadedModel& m, const train::Evalu
   j["documents"] = e.documents;
   j["step"] = m.info.step;
   j["checkpoint"] = m.folder;
-  fmt::print("{}\n", j.dump());
+  fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 int run(const EvalOptions& o) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
@@ -103,7 +104,8 @@ Planned plan_run(const CompareOptions& o, const std::string& recipe, const std::
   try {
     Planned p{name, read_run_file(file), {}, false};
     // Enough of what each recipe does to each operand for the page; no result depends on it.
-    if (p.config.train.fidelity_every == 0)
+    const bool exact = p.config.recipe.master == DType::f64;
+    if (p.config.train.fidelity_every == 0 && !exact)
       p.config.train.fidelity_every = std::max<i64>(1, p.config.train.steps / 20);
     kernels::select(p.config.run.kernels);
     p.need = train::measure(p.config);
@@ -130,8 +132,15 @@ std::vector<Planned> plan_runs(const CompareOptions& o, std::string& run_folder)
   run_folder = c.run.folder;
   const std::string folder = results_folder(run_folder);
   std::vector<Planned> runs;
-  for (const std::string& r : recipes)
+  std::map<std::string, std::string> named;  // folders, and the recipes they are of
+  for (const std::string& r : recipes) {
+    const auto [other, is_new] = named.emplace(folder_name(r), r);
+    if (!is_new)
+      throw Error("--recipes: {} and {} would both be trained in {}/{}", other->second, r, folder,
+                  other->first)
+          .hint("give one of the files another name");
     runs.push_back(plan_run(o, r, folder_name(r), folder, c.run.seed));
+  }
   for (i64 n = 1; n < o.noise_seeds; ++n) {
     const bool room = c.run.seed <= std::numeric_limits<i64>::max() - n;
     const i64 seed = room ? c.run.seed + n : c.run.seed - n;

@@ -20,7 +20,9 @@
 #include "lathe/kernels/kernels.h"
 #include "lathe/numerics/policy.h"
 #include "lathe/numerics/recipe.h"
+#include "lathe/numerics/recipe_file.h"
 #include "lathe/parallel/params.h"
+#include "lathe/plan/memory.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
 #include "lathe/train/fidelity.h"
@@ -44,27 +46,28 @@ using Json = nlohmann::ordered_json;
 
 /// All that a recipe would do to a trained model.
 struct Scanned {
-  const numerics::Recipe* recipe;
+  std::string recipe;
   std::vector<OperandHealth> operands;
 };
 
 /// All recipes but those that lose nothing, or those that were named. Blocks and transforms must
 /// fit the model: what does not is an error where it was named, and left out where it was not.
-std::vector<const numerics::Recipe*> chosen(const std::vector<std::string>& names,
-                                            const std::string& run, train::RunConfig c) {
-  std::vector<const numerics::Recipe*> all;
-  for (const std::string& name : names) all.push_back(&numerics::recipe(name));
+std::vector<numerics::Recipe> chosen(const std::vector<std::string>& names, const std::string& run,
+                                     train::RunConfig c) {
+  std::vector<numerics::Recipe> all;
+  for (const std::string& name : names)
+    all.push_back(name.ends_with(".toml") ? numerics::read_recipe(name) : numerics::recipe(name));
   if (names.empty())
     for (const numerics::Recipe& r : numerics::recipes())
-      if (r.name != "fp32" && r.name != "fp64" && r.adaptive.levels.empty()) all.push_back(&r);
+      if (r.name != "fp32" && r.name != "fp64" && r.adaptive.levels.empty()) all.push_back(r);
   const ConfigFile file = ConfigFile::read(run + "/config.toml");
-  std::erase_if(all, [&](const numerics::Recipe* r) {
-    c.recipe = *r;
+  std::erase_if(all, [&](const numerics::Recipe& r) {
+    c.recipe = r;
     try {
       train::check_fit(file, c);
     } catch (const Error& e) {
       if (!names.empty()) throw;
-      note("{} is left out: {}", r->name, e.what());
+      note("{} is left out: {}", r.name, e.what());
       return true;
     }
     return false;
@@ -77,17 +80,21 @@ train::RunConfig config_of(const std::string& run, const ScanOptions& o) {
   std::vector<std::string> changes{"run.folder=" + run, "run.kernels=" + o.machine.kernels,
                                    "run.threads=" + std::to_string(o.machine.threads)};
   train::RunConfig c = train::read_run(ConfigFile::read(run + "/config.toml", changes));
-  if (o.sequences > 0) {
-    c.train.micro_batch = std::min(c.train.micro_batch, o.sequences);
-    c.train.global_batch = o.sequences / c.train.micro_batch * c.train.micro_batch;
-  }
+  const i64 asked = o.sequences > 0 ? o.sequences : c.train.global_batch;
+  c.train.micro_batch = std::min(c.train.micro_batch, asked);
+  if (asked > c.train.global_batch || asked % c.train.micro_batch != 0)
+    throw Error("--sequences {}: a step has {} of them, in micro-batches of {}", asked,
+                c.train.global_batch, c.train.micro_batch)
+        .hint("a multiple of {}, up to {}", c.train.micro_batch, c.train.global_batch);
   return c;
 }
 
-std::vector<Scanned> scan(const train::RunConfig& c, const std::string& folder,
-                          const std::vector<const numerics::Recipe*>& recipes) {
+std::vector<Scanned> scan(const train::RunConfig& c, i64 sequences, const std::string& folder,
+                          const std::vector<numerics::Recipe>& recipes) {
   Queue q(train::thread_count(c));
-  train::Arenas memory = train::Arenas::backed(train::measure(c));
+  const train::Footprint need = train::measure(c);
+  plan::check_memory(c, need);
+  train::Arenas memory = train::Arenas::backed(need);
   train::Trainer t(c, kernels::select(c.run.kernels), q, memory);
   t.init();
   const train::Checkpoint checkpoint(folder);
@@ -96,10 +103,11 @@ std::vector<Scanned> scan(const train::RunConfig& c, const std::string& folder,
   t.refresh(checkpoint.info().step + 1);
   const data::Loader loader(c.data.shards, data::Loader::Part::train, c.model.context,
                             c.model.known(), static_cast<u64>(c.run.seed));
-  auto healths = t.scan(checkpoint.info().step + 1, loader, recipes);
+  auto healths = t.scan(checkpoint.info().step + 1,
+                        sequences > 0 ? sequences : c.train.global_batch, loader, recipes);
   std::vector<Scanned> all;
   for (std::size_t i = 0; i < recipes.size(); ++i)
-    all.push_back({recipes[i], std::move(healths[i])});
+    all.push_back({recipes[i].name, std::move(healths[i])});
   return all;
 }
 
@@ -117,7 +125,7 @@ Json to_json(const std::string& folder, const std::vector<Scanned>& all) {
                           {"underflow", h.health.underflow},
                           {"saturated", h.health.saturated},
                           {"amax", number(h.health.amax)}});
-    j["recipes"].push_back({{"recipe", s.recipe->name}, {"operands", operands}});
+    j["recipes"].push_back({{"recipe", s.recipe}, {"operands", operands}});
   }
   return j;
 }
@@ -133,15 +141,19 @@ Column column(const Scanned& s, const std::string& operand) {
   for (const OperandHealth& h : s.operands)
     if (h.operand == operand) of.push_back(h);
   CHECK(!of.empty(), "nothing was measured of {}", operand);
-  std::sort(of.begin(), of.end(), [](const OperandHealth& a, const OperandHealth& b) {
-    return a.health.snr_db < b.health.snr_db;
+  // What cannot be said is the worst.
+  const auto order = [](double x) { return std::isnan(x) ? -INFINITY : x; };
+  std::sort(of.begin(), of.end(), [&](const OperandHealth& a, const OperandHealth& b) {
+    return order(a.health.snr_db) < order(b.health.snr_db);
   });
   Column c{of.front().health.snr_db, of[of.size() / 2].health.snr_db, 0, of.front().layer};
   for (const OperandHealth& h : of) c.underflow = std::max(c.underflow, h.health.underflow);
   return c;
 }
 
-std::string decibels(double x) { return std::isfinite(x) ? fmt::format("{:.1f}", x) : "exact"; }
+std::string decibels(double x) {
+  return std::isnan(x) ? "none" : std::isinf(x) ? "exact" : fmt::format("{:.1f}", x);
+}
 
 void print_table(const std::string& folder, const std::vector<Scanned>& all) {
   fmt::print(
@@ -152,7 +164,7 @@ void print_table(const std::string& folder, const std::vector<Scanned>& all) {
     fmt::print(" {:>14}", train::name_of(static_cast<parallel::Slot>(s)));
   fmt::print("   underflow  worst layer\n");
   for (const Scanned& s : all) {
-    fmt::print("{:<20}", s.recipe->name);
+    fmt::print("{:<20}", s.recipe);
     Column worst{.worst = 1e300, .median = 0, .underflow = 0, .layer = "-"};
     double underflow = 0;
     for (i64 i = 0; i < parallel::kSlots; ++i) {
@@ -168,7 +180,8 @@ void print_table(const std::string& folder, const std::vector<Scanned>& all) {
 
 void declare(CLI::App& a, ScanOptions& o) {
   a.add_option("run", o.run, "run folder with a checkpoint, or a checkpoint of one")->required();
-  a.add_option("--recipes", o.recipes, "names, with commas between; all where none is given")
+  a.add_option("--recipes", o.recipes,
+               "names, or files (TOML), with commas between; all where none is given")
       ->delimiter(',');
   a.add_option("--sequences", o.sequences, "of the next step's batch; 0: the whole batch")
       ->check(CLI::NonNegativeNumber)
@@ -185,9 +198,9 @@ int run(const ScanOptions& o) {
         .hint("name a run folder that `lathe train` has written a checkpoint to");
   const std::string run = folder == o.run ? folder + "/../.." : o.run;
   const train::RunConfig c = config_of(run, o);
-  const std::vector<Scanned> all = scan(c, folder, chosen(o.recipes, run, c));
+  const std::vector<Scanned> all = scan(c, o.sequences, folder, chosen(o.recipes, run, c));
   if (o.json)
-    fmt::print("{}\n", to_json(folder, all).dump(2));
+    fmt::print("{}\n", to_json(folder, all).dump(2, ' ', false, Json::error_handler_t::replace));
   else
     print_table(folder, all);
   return 0;

@@ -17,10 +17,12 @@ namespace lathe::kernels {
 
 namespace {
 
+double real(i64 n) { return static_cast<double>(n); }
+
 /// Every tensor is read or written once; `each` operations on each element of the first.
 void count(Queue& q, i64 each, std::initializer_list<ConstTensor> tensors) {
-  q.work.other_flops += each * tensors.begin()->size();
-  for (const ConstTensor& t : tensors) q.work.bytes += t.bytes();
+  q.work.other_flops += real(each) * real(tensors.begin()->size());
+  for (const ConstTensor& t : tensors) q.work.bytes += real(t.bytes());
 }
 
 /// Pairs (t, s) that one head of one sequence looks at: those of a single document that fills it.
@@ -31,16 +33,16 @@ i64 visible_pairs(i64 time, i64 window) {
 
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
-  q.work.product_flops += 2 * a.outer() * b.outer() * a.summed();
+  q.work.product_flops += 2 * real(a.outer()) * real(b.outer()) * real(a.summed());
   count(q, 0, {c, a.data, b.data, a.scales, b.scales, e.bias});
-  if (e.add) q.work.bytes += c.bytes();
+  if (e.add) q.work.bytes += real(c.bytes());
 }
 
 void attention_forward(Queue& q, const Tensor& out, const Tensor& lse, const ConstTensor& qkv,
                        const Places& at, const AttentionShape& s) noexcept {
   const i64 pairs = at.batch * s.heads * visible_pairs(at.time, s.window);
-  q.work.attention_flops += 2 * 2 * s.head_dim * pairs;
-  q.work.other_flops += 4 * pairs;
+  q.work.attention_flops += 2 * 2 * real(s.head_dim) * real(pairs);
+  q.work.other_flops += 4 * real(pairs);
   count(q, 0, {out, lse, qkv});
 }
 
@@ -50,8 +52,8 @@ void attention_backward(Queue& q, const Tensor& dqkv, const ConstTensor& dout,
                         const ConstTensor& out, const ConstTensor& lse, const ConstTensor& qkv,
                         const Places& at, const AttentionShape& s) noexcept {
   const i64 pairs = at.batch * s.heads * visible_pairs(at.time, s.window);
-  q.work.attention_flops += 4 * 2 * s.head_dim * pairs;
-  q.work.other_flops += 6 * pairs;
+  q.work.attention_flops += 4 * 2 * real(s.head_dim) * real(pairs);
+  q.work.other_flops += 6 * real(pairs);
   count(q, 0, {dqkv, dout, out, lse, qkv});
 }
 
@@ -59,8 +61,8 @@ void attention_decode(Queue& q, const Tensor& out, const ConstTensor& query,
                       const ConstTensor& keys, const ConstTensor& values, i64 length,
                       const AttentionShape& s) noexcept {
   const i64 pairs = s.heads * (s.window > 0 ? std::min(s.window, length) : length);
-  q.work.attention_flops += 2 * 2 * s.head_dim * pairs;
-  q.work.other_flops += 4 * pairs;
+  q.work.attention_flops += 2 * 2 * real(s.head_dim) * real(pairs);
+  q.work.other_flops += 4 * real(pairs);
   count(q, 0, {out, query, keys.slice_rows(0, length), values.slice_rows(0, length)});
 }
 
@@ -73,7 +75,7 @@ void rms_backward(Queue& q, const Tensor& dx, const Tensor& dw, const ConstTenso
                   const ConstTensor& x, const ConstTensor& w, const ConstTensor& rstd,
                   bool add) noexcept {
   count(q, 9, {dx, dw, dw, dy, x, w, rstd});
-  if (add) q.work.bytes += dx.bytes();
+  if (add) q.work.bytes += real(dx.bytes());
 }
 
 void layer_forward(Queue& q, const Tensor& y, const Tensor& mean, const Tensor& rstd,
@@ -86,7 +88,7 @@ void layer_backward(Queue& q, const Tensor& dx, const Tensor& dw, const Tensor& 
                     const ConstTensor& dy, const ConstTensor& x, const ConstTensor& w,
                     const ConstTensor& mean, const ConstTensor& rstd, bool add) noexcept {
   count(q, 12, {dx, dw, dw, db, db, dy, x, w, mean, rstd});
-  if (add) q.work.bytes += dx.bytes();
+  if (add) q.work.bytes += real(dx.bytes());
 }
 
 void gelu_forward(Queue& q, const Tensor& y, const ConstTensor& x) noexcept {
@@ -129,14 +131,14 @@ void zero(Queue& q, const Tensor& y) noexcept { count(q, 0, {y}); }
 void embed_forward(Queue& q, const Tensor& y, const i32*, const ConstTensor& token,
                    const ConstTensor& position, const Places&) noexcept {
   count(q, position.empty() ? 0 : 1, {y});
-  q.work.bytes += y.size() * size_of(token.type) * (position.empty() ? 1 : 2);
+  q.work.bytes += real(y.size() * size_of(token.type) * (position.empty() ? 1 : 2));
 }
 
 void embed_backward(Queue& q, const Tensor& dtoken, const Tensor& dposition, const i32*,
                     const ConstTensor& dy, const Places&) noexcept {
   const i64 tables = dposition.empty() ? 1 : 2;
   count(q, tables, {dy});
-  q.work.bytes += 2 * dy.size() * size_of(dtoken.type) * tables;
+  q.work.bytes += 2 * real(dy.size() * size_of(dtoken.type) * tables);
 }
 
 void cross_entropy(Queue& q, const Tensor& losses, const Tensor& dlogits, const ConstTensor& logits,
@@ -163,7 +165,8 @@ void encode(Queue& q, const Tensor& codes, const Tensor& scales, const ConstTens
             const numerics::Encoding& e, Along, const Draws&, const Tensor&) noexcept {
   const i64 transform = e.hadamard == 0 ? 0 : std::bit_width(static_cast<u64>(e.hadamard));
   count(q, 4 + transform, {codes, scales, x});
-  if (numerics::spans_tensor(e) || e.scaling == numerics::Scaling::row) q.work.bytes += x.bytes();
+  if (numerics::spans_tensor(e) || e.scaling == numerics::Scaling::row)
+    q.work.bytes += real(x.bytes());
 }
 
 void fidelity(Queue& q, const Tensor& sums, const ConstTensor& x, const numerics::Encoding&, Along,

@@ -10,6 +10,7 @@
 #include "lathe/base/error.h"
 #include "lathe/base/units.h"
 #include "lathe/base/view.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/plan/machine.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
@@ -73,9 +74,11 @@ void check_memory(const train::RunConfig& c, const train::Footprint& f, const Me
     std::string set = fmt::format("--set train.micro_batch={}", fit->micro_batch);
     if (fit->recompute != c.train.recompute)
       set += fmt::format(" --set train.recompute={}", fit->recompute);
-    const bool same = c.optimizer.gradients == "fp32" || fit->micro_batch == c.train.micro_batch;
     throw e.hint("{} fits: {}, {}", set, bytes_text(fit->bytes),
-                 same ? "and the same results" : "with sums of gradients rounded elsewhere");
+                 fit->micro_batch == c.train.micro_batch || !numerics::spans_micro_batch(c.recipe)
+                     ? c.optimizer.gradients == "fp32" ? "and the same results"
+                                                       : "with sums of gradients rounded elsewhere"
+                     : "but other results: scales of this recipe belong to a micro-batch");
   }
   train::RunConfig least = c;
   least.train.micro_batch = 1;

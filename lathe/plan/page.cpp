@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kTakesShown = 3;
 
-i64 total_flops(const Work& w) { return w.product_flops + w.attention_flops + w.other_flops; }
+double total_flops(const Work& w) { return w.product_flops + w.attention_flops + w.other_flops; }
 
 std::string row(const std::string& name, i64 bytes, const std::string& more) {
   return fmt::format("  {:<12} {:>18} {:>10}{}{}\n", name, grouped(bytes), bytes_text(bytes),
@@ -51,10 +51,9 @@ std::string model_line(const model::ModelConfig& m) {
                      m.tied == 1 ? ", tied head" : "");
 }
 
-std::string work_row(const char* name, i64 step, i64 tokens) {
-  return fmt::format("  {:<12} {:>10} a step {:>10} a token\n", name,
-                     count_text(static_cast<double>(step)),
-                     count_text(static_cast<double>(step) / static_cast<double>(tokens)));
+std::string work_row(const char* name, double step, i64 tokens) {
+  return fmt::format("  {:<12} {:>10} a step {:>10} a token\n", name, count_text(step),
+                     count_text(step / static_cast<double>(tokens)));
 }
 
 i64 held_bytes(const train::Footprint& f) {
@@ -103,7 +102,7 @@ std::string page(const train::RunConfig& c, const train::Footprint& f, const Mem
   s += work_row("total", total_flops(f.step), f.tokens_per_step);
   s += fmt::format("  {:<12} {:>10} a token by the estimate 6 N + 12 L C T\n", "estimate",
                    count_text(model_flops_per_token(c)));
-  s += fmt::format("  {:<12} {:>10} moved a step\n", "bytes", bytes_text(f.step.bytes));
+  s += fmt::format("  {:<12} {:>10} moved a step\n", "bytes", count_text(f.step.bytes) + "B");
   const i64 disk = saved_bytes(c), left = free_disk(c.run.folder);
   s += fmt::format("\ndisk         {} a checkpoint, {} are kept", bytes_text(disk),
                    t.keep_checkpoints);
@@ -140,7 +139,7 @@ std::string page_json(const train::RunConfig& c, const train::Footprint& f, cons
         {"attention", f.step.attention_flops},
         {"other", f.step.other_flops},
         {"total", total_flops(f.step)}}},
-      {"flops_per_token", static_cast<double>(total_flops(f.step)) / tokens},
+      {"flops_per_token", total_flops(f.step) / tokens},
       {"model_flops_per_token", model_flops_per_token(c)},
       {"bytes_moved_per_step", f.step.bytes},
       {"checkpoint_bytes", saved_bytes(c)},

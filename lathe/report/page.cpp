@@ -94,6 +94,11 @@ std::string notes(const RunRecord& r, const Summary& s) {
     out += fmt::format("<p class=\"note\" role=\"note\">{}</p>\n", text);
   };
   if (r.steps.empty()) add("No step has been logged yet.");
+  if (s.skipped_steps > 0)
+    add(fmt::format(
+        "{} steps changed no weight: a gradient overflowed under the scale of the loss, "
+        "which was halved. The chart of gradients is broken there.",
+        s.skipped_steps));
   if (s.bad_steps > 0)
     add(
         fmt::format("{} steps have a loss or a gradient norm that is no number; the lines in the "

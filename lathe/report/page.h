@@ -19,7 +19,8 @@ struct Summary {
   double tokens = kAbsent, seconds = kAbsent;
   double tokens_per_second = kAbsent, mfu = kAbsent;  // medians
   double peak_rss = kAbsent, predicted_memory = kAbsent;
-  i64 bad_steps = 0;  // whose loss or gradient norm is logged as no number
+  i64 skipped_steps = 0;  // that a scale of the loss was too large for
+  i64 bad_steps = 0;      // others whose loss or gradient norm is logged as no number
 };
 Summary summarise(const RunRecord& r);
 

@@ -54,6 +54,8 @@ bool add_line(RunRecord& r, std::string_view line) {
   s.mfu = number(j, "mfu");
   s.rss = number(j, "rss");
   s.held_out_loss = number(j, "held_out_loss");
+  const auto skipped = j.find("skipped");
+  s.skipped = skipped != j.end() && *skipped == true;
   forget_from(r.steps, s.step);
   forget_from(r.samples, s.step);
   r.steps.push_back(s);

@@ -22,6 +22,7 @@ struct StepRecord {
   double tokens_per_second = kAbsent, mfu = kAbsent;
   double rss = kAbsent;  // bytes of the process
   double held_out_loss = kAbsent;
+  bool skipped = false;  // a gradient overflowed under the scale of the loss: no weight has changed
 };
 
 struct SampleRecord {

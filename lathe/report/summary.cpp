@@ -62,7 +62,10 @@ Summary summarise(const RunRecord& r) {
     if (std::isfinite(step.seconds))
       s.seconds = (std::isfinite(s.seconds) ? s.seconds : 0) + step.seconds;
     if (std::isfinite(step.rss)) s.peak_rss = std::fmax(s.peak_rss, step.rss);
-    if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) ++s.bad_steps;
+    if (step.skipped)
+      ++s.skipped_steps;
+    else if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm))
+      ++s.bad_steps;
     if (!std::isfinite(step.held_out_loss)) continue;
     s.held_out_loss = step.held_out_loss;
     if (s.best_step != 0 && !(step.held_out_loss < s.best_held_out_loss)) continue;
@@ -91,6 +94,7 @@ std::string summary_json(const RunRecord& r) {
   j["predicted_memory"] = real(s.predicted_memory);
   j["parameters"] = real(r.parameters);
   j["bad_steps"] = s.bad_steps;
+  j["skipped_steps"] = s.skipped_steps;
   j["unreadable_lines"] = r.unreadable_lines;
   return j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

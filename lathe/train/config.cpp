@@ -131,6 +131,11 @@ void check_recipe(const ConfigFile& file, RunConfig& c) {
   check_fit(file, c);
   if (c.recipe.master != DType::f64) return;
   check_fp64_storage(file, c.optimizer);
+  if (c.train.fidelity_every > 0)
+    throw file.error_at("train.fidelity_every",
+                        Error("train.fidelity_every = {}: recipe \"{}\" encodes nothing",
+                              c.train.fidelity_every, c.recipe.name)
+                            .hint("leave it out, or use another recipe"));
   if (c.run.kernels == "auto") c.run.kernels = "ref";
   if (c.run.kernels != "ref")
     throw file.error_at("run.kernels", Error("run.kernels = \"{}\" does not know recipe \"{}\"",

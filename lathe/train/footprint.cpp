@@ -30,7 +30,7 @@ i64 Footprint::part(const std::string& name) const {
 namespace {
 
 /// a + n b.
-Work sum(const Work& a, i64 n, const Work& b) {
+Work sum(const Work& a, double n, const Work& b) {
   return {a.product_flops + n * b.product_flops, a.attention_flops + n * b.attention_flops,
           a.other_flops + n * b.other_flops, a.bytes + n * b.bytes};
 }
@@ -59,7 +59,7 @@ Work step_work(const RunConfig& c, Arenas& a) {
   const Work one = step_work(c, 1, a);
   if (count == 1) return one;
   Arenas again = Arenas::measuring();
-  return sum(one, count - 1, sum(step_work(c, 2, again), -1, one));
+  return sum(one, static_cast<double>(count - 1), sum(step_work(c, 2, again), -1, one));
 }
 
 /// Work of one optimizer step that recomputes nothing.

@@ -198,7 +198,7 @@ LogRecord Run::step(i64 number) {
   at_.tokens += s.loss.tokens;
   at_.seconds += seconds;
   note_precision(number, s);
-  const auto flops = static_cast<double>(need_.model.product_flops + need_.model.attention_flops);
+  const double flops = need_.model.product_flops + need_.model.attention_flops;
   return {.step = number,
           .loss = s.loss.mean(),
           .grad_norm = s.grad_norm,

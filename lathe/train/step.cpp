@@ -164,10 +164,10 @@ i64 Trainer::fill(const data::Loader* loader, i64 first, i64 count) {
 }
 
 /// The micro-batches of a step: loss, gradients, and what they show of the recipe.
-void Trainer::learn(i64 number, const data::Loader* loader, const parallel::Probe* probe,
-                    Loss& loss) {
-  const i64 global = c_.train.global_batch, micro = c_.train.micro_batch;
-  const i64 drawn = (number - 1) * global;
+Loss Trainer::learn(i64 number, i64 sequences, const data::Loader* loader,
+                    const parallel::Probe* probe) {
+  const i64 micro = c_.train.micro_batch, drawn = (number - 1) * c_.train.global_batch;
+  Loss loss;
   const model::Batch batch{ids_.row<i32>(0), targets_.row<i32>(0), doc_start_.row<i32>(0), micro,
                            ids_.cols};
   params_.zero_grads(q_, k_);
@@ -177,7 +177,7 @@ void Trainer::learn(i64 number, const data::Loader* loader, const parallel::Prob
   ctx_.probe = probe;
   ctx_.at = {static_cast<u64>(c_.run.seed), static_cast<u64>(number), 0};
   if (probe) record_weights(q_, k_, *probe, params_, ctx_.at);
-  for (i64 first = 0; first < global; first += micro) {
+  for (i64 first = 0; first < sequences; first += micro) {
     loss.tokens += fill(loader, drawn + first, micro);
     ctx_.at.first_row = first * ids_.cols;
     transformer_.train(ctx_, batch, loss_sum_, recompute_);
@@ -185,11 +185,12 @@ void Trainer::learn(i64 number, const data::Loader* loader, const parallel::Prob
   ctx_.probe = nullptr;
   transformer_.finish_gradients(ctx_);
   loss.sum = read(loss_sum_);
+  return loss;
 }
 
 StepResult Trainer::step(i64 number, const data::Loader* loader) {
-  Loss loss;
-  learn(number, loader, loader && watch_.due(number) ? watch_.begin(q_, k_) : nullptr, loss);
+  const Loss loss = learn(number, c_.train.global_batch, loader,
+                          loader && watch_.due(number) ? watch_.begin(q_, k_) : nullptr);
   const double scale = read(loss_scale_);
   if (recipe_.loss_scale.window > 0 && overflowed(loss)) return skip(number, loss);
 
@@ -210,17 +211,34 @@ StepResult Trainer::step(i64 number, const data::Loader* loader) {
   return result;
 }
 
-std::vector<std::vector<OperandHealth>> Trainer::scan(
-    i64 number, const data::Loader& loader, std::span<const numerics::Recipe* const> recipes) {
-  std::vector<numerics::Products> what;
-  for (const numerics::Recipe* r : recipes) what.push_back(r->linear);
-  parallel::Probe probe{.what = what, .parameters = params_.count(), .sums = {}};
-  std::vector<double> sums(static_cast<std::size_t>(probe.rows() * kernels::kFidelities));
-  probe.sums = tensor(sums.data(), probe.rows(), kernels::kFidelities);
-  Loss loss;
-  learn(number, &loader, &probe, loss);
-  std::vector<std::vector<OperandHealth>> all;
-  for (i64 i = 0; i < probe.kinds(); ++i) all.push_back(healths_of(probe, i, params_));
+std::vector<std::vector<OperandHealth>> Trainer::scan(i64 number, i64 sequences,
+                                                      const data::Loader& loader,
+                                                      std::span<const numerics::Recipe> recipes) {
+  const double now = read(loss_scale_);
+  const auto scale_of = [&](const numerics::Recipe& r) {
+    return r.name == recipe_.name ? now : r.loss_scale.initial;
+  };
+  std::vector<std::vector<OperandHealth>> all(recipes.size());
+  for (std::size_t first = 0; first < recipes.size(); ++first) {
+    if (!all[first].empty()) continue;
+    // All that share a scale of the loss share a backward pass.
+    const double scale = scale_of(recipes[first]);
+    std::vector<numerics::Products> what;
+    std::vector<std::size_t> of;
+    for (std::size_t i = first; i < recipes.size(); ++i)
+      if (scale_of(recipes[i]) == scale) {
+        what.push_back(recipes[i].linear);
+        of.push_back(i);
+      }
+    parallel::Probe probe{.what = what, .parameters = params_.count(), .sums = {}};
+    std::vector<double> sums(static_cast<std::size_t>(probe.rows() * kernels::kFidelities));
+    probe.sums = tensor(sums.data(), probe.rows(), kernels::kFidelities);
+    loss_scale_.row<double>(0)[0] = scale;
+    learn(number, sequences, &loader, &probe);
+    for (std::size_t i = 0; i < of.size(); ++i)
+      all[of[i]] = healths_of(probe, static_cast<i64>(i), params_);
+  }
+  loss_scale_.row<double>(0)[0] = now;
   return all;
 }
 

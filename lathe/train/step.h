@@ -93,10 +93,13 @@ class Trainer {
   /// the loss and can lower the scale): no weight has changed then. A dry run has no loader.
   StepResult step(i64 number, const data::Loader* loader);
 
-  /// What each of `recipes`, as it is for most layers, would do to every operand of step `number`,
-  /// which is not taken: health[r] are those of recipes[r]. Gradients are spent.
-  std::vector<std::vector<OperandHealth>> scan(i64 number, const data::Loader& loader,
-                                               std::span<const numerics::Recipe* const> recipes);
+  /// What each of `recipes`, as it is for most layers, would do to every operand of the first
+  /// `sequences` (whole micro-batches) of step `number`, which is not taken: health[r] are those of
+  /// recipes[r]. The loss is scaled as each begins; as it is now for the run's own. Gradients are
+  /// spent.
+  std::vector<std::vector<OperandHealth>> scan(i64 number, i64 sequences,
+                                               const data::Loader& loader,
+                                               std::span<const numerics::Recipe> recipes);
 
   /// Loss over the first `sequences` of the loader, without learning.
   Loss evaluate(const data::Loader* loader, i64 sequences);
@@ -115,7 +118,7 @@ class Trainer {
  private:
   i64 fill(const data::Loader* loader, i64 first, i64 count);
   void take_squares(Tensor parallel::Param::* what);
-  void learn(i64 number, const data::Loader* loader, const parallel::Probe* probe, Loss& loss);
+  Loss learn(i64 number, i64 sequences, const data::Loader* loader, const parallel::Probe* probe);
   double gradient_norm(i64 step, const Loss& loss);
   bool overflowed(const Loss& loss);
   void reset_loss_scale();

@@ -1,13 +1,19 @@
 #include "lathe/base/queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <vector>
 
+#include "lathe/base/error.h"
 #include "lathe/base/view.h"
 
 namespace lathe {
@@ -79,6 +85,29 @@ TEST(QueueDeathTest, ADryQueueRunsNothing) {
   Queue q(0);
   EXPECT_EQ(q.threads(), 0);
   EXPECT_DEATH(for_pieces(q, 1, [](i64, int) {}), "dry queue");
+}
+
+// Room for the scratch of all, but not for the stacks of all.
+TEST(Queue, SaysWhenAThreadCannotBeStarted) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer does not survive a limit of address space";
+#endif
+  const auto start = [] {
+    i64 pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t room = static_cast<rlim_t>(pages * getpagesize() + Queue::kSharedScratch +
+                                            400 * Queue::kWorkerScratch + (i64{100} << 20));
+    const rlimit limit{room, room};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      const Queue q(400);
+    } catch (const Error& e) {
+      std::fputs(e.report().c_str(), stderr);
+      std::_Exit(7);
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(7), "of 400 cannot be started");
 }
 
 }  // namespace

@@ -54,6 +54,38 @@ TEST(PrecisionScan, SaysOfEveryOperandWhatEachRecipeDoesToIt) {
   EXPECT_EQ(read_file(train::find_checkpoint(run) + "/manifest.json"), before);
 }
 
+TEST(PrecisionScan, TakesTheFirstOfTheNextStepsSequencesAndNoOthers) {
+  const testing_support::TemporaryFolder folder;
+  const std::string run = trained(folder / "run");
+  const auto with = [&](const std::string& n) {
+    return scan({run, "--recipes", "mxfp8", "--json", "--sequences", n});
+  };
+  EXPECT_EQ(with("8").out, with("0").out);
+  EXPECT_NE(with("4").out, with("8").out);
+  for (const char* n : {"5", "12"}) {
+    EXPECT_EQ(with(n).code, 2);
+    EXPECT_NE(with(n).err.find("a multiple of 4, up to 8"), std::string::npos) << with(n).err;
+  }
+}
+
+TEST(PrecisionScan, ReadsRecipesFromFilesAndScalesTheLossAsEachBegins) {
+  const testing_support::TemporaryFolder folder;
+  const std::string run = trained(folder / "run");
+  write_atomically(folder / "none.toml", "base = \"fp16\"\n[loss_scale]\ninitial = 1\n");
+  const Result r = scan({run, "--recipes", "fp16," + (folder / "none.toml"), "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json j = Json::parse(r.out);
+  const auto amax = [&](int recipe) {
+    for (const Json& o : j["recipes"][recipe]["operands"])
+      if (o["layer"] == "layers.0.attn.qkv" && o["operand"] == "grad_x.dy")
+        return o["amax"].get<double>();
+    return 0.0;
+  };
+  EXPECT_EQ(j["recipes"][1]["recipe"], "none");
+  EXPECT_GT(amax(1), 0);
+  EXPECT_NEAR(amax(0) / amax(1), 65536, 65536 * 0x1p-7);  // activations are BF16
+}
+
 TEST(PrecisionScan, PrintsALineARecipe) {
   const testing_support::TemporaryFolder folder;
   const Result r = scan({trained(folder / "run"), "--sequences", "2"});

@@ -64,6 +64,14 @@ TEST(Summary, CountsStepsThatHaveNoNumber) {
   EXPECT_EQ(summarise(r).bad_steps, 1);
 }
 
+TEST(Summary, CountsSkippedStepsForThemselves) {
+  RunRecord r = run_of(5);
+  r.steps[2].grad_norm = kAbsent;
+  r.steps[2].skipped = true;
+  EXPECT_EQ(summarise(r).bad_steps, 0);
+  EXPECT_EQ(summarise(r).skipped_steps, 1);
+}
+
 TEST(Summary, PrintsJsonWithNullForWhatIsAbsent) {
   const auto j = nlohmann::json::parse(summary_json(RunRecord{}));
   EXPECT_EQ(j.at("steps"), 0);
