@@ -2,6 +2,8 @@
 // The weights of attention, 0..1, to the values of a low-precision format, as the left operand of
 // their product with the values.
 
+#include <bit>
+
 #include "lathe/kernels/attention.h"
 #include "lathe/kernels/encode_plan.h"
 #include "lathe/kernels/encode_round.h"
@@ -21,29 +23,38 @@ template <class L>
   requires L::kSingle
 class WeightRounding<L> {
  public:
-  explicit WeightRounding(const numerics::Encoding& e) : target_(plan_encode(e, Along::cols)) {
-    if (numerics::is_plain(e)) return;
-    const EncodePlan plan = plan_encode(e, Along::cols);
-    rounds_ = true;
-    tapered_ = plan.grid == Grid::tapered;
-    away_ = e.rounding == numerics::Tie::away;
-    const float times = e.scaling == numerics::Scaling::shift
-                            ? static_cast<float>(u32{1} << plan.top_exponent)
-                            : 1.0F;
-    block_ = {L::broadcast(times), L::broadcast(plan.lowest), L::broadcast(plan.top),
-              L::broadcast(plan.bottom), L::broadcast(1 / times)};
-  }
+  explicit WeightRounding(const numerics::Encoding& e)
+      : WeightRounding(plan_encode(e, Along::cols)) {}
   LATHE_INLINE L operator()(L p) const {
-    using numerics::Tie;
     if (!rounds_) return p;
-    const typename L::Bits none{};
-    if (tapered_) return round_element<L, Grid::tapered, Tie::away>(p, block_, target_, none);
-    if (away_) return round_element<L, Grid::lattice, Tie::away>(p, block_, target_, none);
-    return round_element<L, Grid::lattice, Tie::even>(p, block_, target_, none);
+    if (grid_ == Grid::tapered) return rounded<Grid::tapered>(p);
+    if (grid_ == Grid::bits) return rounded<Grid::bits>(p);
+    // The others differ in what is negative or overflows.
+    return rounded<Grid::lattice>(p);
   }
 
  private:
-  bool rounds_ = false, tapered_ = false, away_ = false;
+  explicit WeightRounding(const EncodePlan& plan)
+      : rounds_(!numerics::is_plain(plan.encoding)),
+        away_(plan.encoding.rounding == numerics::Tie::away),
+        grid_(plan.grid),
+        target_(plan) {
+    const bool shifts = plan.encoding.scaling == numerics::Scaling::shift;
+    const u32 exponent = shifts ? plan.top_exponent : 0;
+    const float times = std::bit_cast<float>((127 + exponent) << 23);
+    block_ = {L::broadcast(times), L::broadcast(plan.lowest), L::broadcast(plan.top),
+              L::broadcast(plan.bottom), L::broadcast(1 / times)};
+  }
+  template <Grid G>
+  LATHE_INLINE L rounded(L p) const {
+    using numerics::Tie;
+    const typename L::Bits none{};
+    if (away_) return round_element<L, G, Tie::away>(p, block_, target_, none);
+    return round_element<L, G, Tie::even>(p, block_, target_, none);
+  }
+
+  bool rounds_, away_;
+  Grid grid_;
   Target<L> target_;
   BlockOf<L> block_{};
 };

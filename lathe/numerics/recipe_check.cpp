@@ -114,10 +114,9 @@ struct Pair {
   const Product& product;
 };
 
-void check_pair(const Pair& p, const Locate& at) {
+/// That one product takes both operands, each of which is right on its own.
+void check_together(const Pair& p, const Locate& at) {
   const auto& [a, b] = p.product;
-  check(a, p.a_key, at);
-  check(b, p.b_key, at);
   if (info(a.format).storage != info(b.format).storage)
     throw at({p.b_key + ".format", p.a_key + ".format"},
              Error("{} is \"{}\" and {} is \"{}\": no product takes both", p.a_key,
@@ -130,6 +129,12 @@ void check_pair(const Pair& p, const Locate& at) {
               a.hadamard, p.b_key, b.hadamard)
             .hint("set {}.hadamard = {}, or both to 0", b.hadamard < a.hadamard ? p.b_key : p.a_key,
                   std::max(a.hadamard, b.hadamard)));
+}
+
+void check_pair(const Pair& p, const Locate& at) {
+  check(p.product.a, p.a_key, at);
+  check(p.product.b, p.b_key, at);
+  check_together(p, at);
 }
 
 std::vector<Pair> pairs(const Products& p, const std::string& prefix) {
@@ -163,13 +168,28 @@ void check_attention_operand(const std::string& key, const Encoding& e, const Lo
                  .hint("use \"even\""));
 }
 
+/// Weights lie between 0 and 1: any format of few bits takes them by one shift, though other
+/// tensors of that format need scales of another kind.
+void check_weights(const Encoding& e, const Locate& at) {
+  if (e.scaling != Scaling::shift) return check(e, kWeights, at);
+  const std::string key = kWeights;
+  if (is_wide(e.format) || e.format == Format::s1p2)
+    throw at({key + ".scaling"},
+             Error("{}.format = \"{}\" cannot be scaled by \"shift\"", key, name_of(e.format))
+                 .hint("leave scaling out: \"shift\" is for 8 bits and less"));
+  check_rounding(e, key, at);
+  check_shape(e, key, at);
+  check_transform(e, key, at);
+}
+
 void check_attention(const Recipe& r, const Locate& at) {
-  for (const Pair& p : {Pair{"attention.q", "attention.k", r.scores},
-                        Pair{"attention.p", "attention.v", r.values}}) {
-    Product checked = p.product;
-    // Weights lie between 0 and 1: any format takes them by one shift.
-    if (p.a_key == kWeights && checked.a.scaling == Scaling::shift) checked.a = Encoding{};
-    check_pair({p.a_key, p.b_key, checked}, at);
+  const Pair scores{"attention.q", "attention.k", r.scores};
+  const Pair values{kWeights, "attention.v", r.values};
+  check_pair(scores, at);
+  check_weights(r.values.a, at);
+  check(r.values.b, values.b_key, at);
+  check_together(values, at);
+  for (const Pair& p : {scores, values}) {
     check_attention_operand(p.a_key, p.product.a, at);
     check_attention_operand(p.b_key, p.product.b, at);
   }
@@ -233,6 +253,8 @@ void check(const Recipe& r, const Locate& at) {
   all.push_back({"attention.q", "attention.k", r.scores});
   all.push_back({"attention.p", "attention.v", r.values});
   check_doubles(r, all, at);
+  // Attention packs the operands of both its products as one type.
+  check_together({"attention.k", "attention.v", {r.scores.b, r.values.b}}, at);
   const double initial = r.loss_scale.initial;
   int exponent = 0;
   if (!(initial >= 1) || std::frexp(initial, &exponent) != 0.5)

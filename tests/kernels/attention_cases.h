@@ -17,6 +17,7 @@
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/kernels/pointwise.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::kernels {
@@ -26,7 +27,9 @@ struct Shape {
 
   i64 qkv() const { return (heads + 2 * kv_heads) * width; }
   i64 rows() const { return batch * time; }
-  AttentionShape attention(numerics::Format f) const { return {heads, kv_heads, width, window, f}; }
+  AttentionShape attention(numerics::Format f, const numerics::Encoding& weights = {}) const {
+    return {heads, kv_heads, width, window, f, weights};
+  }
   /// Documents of uneven lengths, different in every row of the batch.
   std::vector<i32> starts() const {
     std::vector<i32> at(static_cast<std::size_t>(rows()), 0);
@@ -93,10 +96,11 @@ struct Trial {
         dqkv(qkv.size()),
         lse(static_cast<std::size_t>(s.rows() * s.heads)) {}
 
-  void compute(const Kernels& k, Queue& q, numerics::Format f) {
+  void compute(const Kernels& k, Queue& q, numerics::Format f,
+               const numerics::Encoding& weights = {}) {
     const i64 rows = shape.rows(), width = shape.heads * shape.width;
     const Places at{starts.data(), shape.batch, shape.time};
-    const AttentionShape s = shape.attention(f);
+    const AttentionShape s = shape.attention(f, weights);
     const Tensor o = tensor(out.data(), rows, width), l = tensor(lse.data(), rows, shape.heads);
     const Tensor x = tensor(qkv.data(), rows, shape.qkv());
     k.attention.forward(q, o, l, x, at, s);

@@ -255,6 +255,39 @@ TEST(RecipeFile, AttentionTakesNeitherTransformsNorHistories) {
             {"keeps no scales beside the elements", "mine.toml:3", "\"mx\""});
 }
 
+TEST(RecipeFile, AttentionsWeightsAreCheckedLikeOtherOperands) {
+  const auto with = [](const std::string& p, const std::string& v = "\"bf16\"") {
+    return "base = \"bf16\"\n[attention]\np = {" + p + "}\nv = " + v + "\n";
+  };
+  for (const char* wide : {"fp32", "tf32", "bf16", "fp16"})
+    for (const char* v : {"\"bf16\"", "\"fp32\""})
+      expect_in(with(std::string("format = \"") + wide + "\", scaling = \"shift\"", v),
+                {"attention.p.format", "cannot be scaled by \"shift\"", "mine.toml:3",
+                 "leave scaling out"});
+  const std::string shifted = "scaling = \"shift\", ";
+  expect_in(with(shifted + "format = \"hif8\", rounding = \"hybrid\""),
+            {"attention.p.rounding = \"hybrid\" is for single values", "mine.toml:3"});
+  expect_in(with(shifted + "format = \"e4m3\", mx_rule = \"floor\""), {"mx_rule is for"});
+  expect_in(with(shifted + "format = \"e4m3\", square = true"), {"square is for blocks"});
+  expect_in(with(shifted + "format = \"hif8\", rounding = \"stochastic\""),
+            {"weights are rounded to nearest"});
+  expect_in(with(shifted + "format = \"e4m3\"", "\"fp32\""), {"no product takes both"});
+  expect_in(with("format = \"fp16\""), {"no product takes both"});
+  for (const char* f : {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "e2m3", "e3m2", "e2m1", "mxint8"})
+    for (const char* tie : {"even", "away"})
+      expect_in(with(shifted + "format = \"" + f + "\", rounding = \"" + tie + "\""), {"no error"});
+  expect_in(with(shifted + "format = \"hif8\", rounding = \"even\""), {"no error"});
+}
+
+TEST(RecipeFile, AttentionsProductsAreOfOneKind) {
+  expect_in("base = \"bf16\"\n[attention]\np = \"fp32\"\nv = \"fp32\"\n",
+            {"attention.k is \"bf16\" and attention.v is \"fp32\"", "mine.toml:4"});
+  expect_in(
+      "base = \"bf16\"\nactivation = \"fp32\"\n[attention]\nq = \"fp32\"\nk = \"fp16\"\n"
+      "p = \"tf32\"\nv = \"fp32\"\n",
+      {"no error"});
+}
+
 TEST(RecipeFile, StateThatCannotWorkIsRefused) {
   const std::string base = "base = \"fp8-hybrid-delayed\"\n";
   EXPECT_EQ(report(base + "[delayed]\nhistory = 0\n"),
