@@ -61,6 +61,7 @@ void set_lattice(EncodePlan& p, const FormatInfo& i) {
   p.top_exponent = static_cast<u32>(numerics::exponent_of(i.largest));
   p.top = p.largest;
   p.bottom = i.kind == Kind::twos && p.encoding.scaling != Scaling::mx ? 2 : p.top;
+  p.infinities = p.grid == Grid::half || p.grid == Grid::bits;
   p.zero = i.has_minus_zero ? -0.0F : 0.0F;
   // Twice as far, so that what overflows is seen to.
   if (p.grid == Grid::half) p.top = p.bottom = 2 * p.top;

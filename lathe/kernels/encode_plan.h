@@ -42,7 +42,7 @@ struct EncodePlan {
   float zero = 0;           // added to all: -0 keeps the sign of zero, +0 drops it
   u32 cut = 0;              // Grid::bits: how many are cut off
   u32 largest_bits = 0;     // and those of the largest value
-  bool infinities = false;  // stay as they are
+  bool infinities = false;  // stay, and are what overflows becomes
 
   float largest = 1;     // of the format, as scales use it
   float reciprocal = 1;  // fl(1 / largest)

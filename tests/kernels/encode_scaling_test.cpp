@@ -236,6 +236,44 @@ TEST(EncodeFidelity, CountsWhatRoundsBeyondTheLargest) {
   EXPECT_EQ(count(Format::bf16, {1, kFloatLargest}), 1);
 }
 
+// What overflows a format with infinities is one to products, and the noise is infinite; an
+// infinity that was one before is no number to measure.
+TEST(EncodeFidelity, CountsAnOverflowAsWhatProductsSee) {
+  const auto of = [](const Kernels& k, const Encoding& e, double value) {
+    Matrix x(kF32, 1, 3);
+    x.set(0, 0, 1), x.set(0, 1, value), x.set(0, 2, -2);
+    return fidelity(k, x, e, Along::cols);
+  };
+  for (const Candidate& t : candidates()) {
+    if (!t.why_not.empty()) continue;
+    SCOPED_TRACE(t.table->name);
+    for (const Tie tie : {Tie::even, Tie::away, Tie::stochastic}) {
+      const auto with = [&](Format f, double value) {
+        return of(*t.table, {.format = f, .rounding = tie}, value);
+      };
+      for (const double value : {131008.0, 65536.0, -1e30}) {
+        const Sums s = with(Format::fp16, value);
+        EXPECT_EQ(s[kNoise], kInf) << value;
+        EXPECT_EQ(s[kSaturated], 1) << value;
+      }
+      for (const Format f : {Format::bf16, Format::tf32}) {
+        const Sums s = with(f, std::nextafter(kFloatLargest, 0.0F));
+        if (tie == Tie::stochastic && s[kSaturated] == 0) continue;  // it may go down
+        EXPECT_EQ(s[kNoise], kInf) << numerics::info(f).name;
+      }
+      EXPECT_EQ(with(Format::fp16, 65504)[kNoise], 0);
+      EXPECT_TRUE(std::isnan(with(Format::fp16, kInf)[kNoise]));
+      EXPECT_EQ(with(Format::e5m2, 1e9)[kNoise], (1e9 - 57344) * (1e9 - 57344));
+    }
+    for (const Scaling s : {Scaling::row, Scaling::current}) {
+      const Sums sums = of(*t.table, {.format = Format::fp16, .scaling = s}, 1e30);
+      EXPECT_TRUE(std::isfinite(sums[kNoise]));
+      EXPECT_EQ(sums[kSaturated], 0);
+    }
+    EXPECT_EQ(of(*t.table, {.format = Format::f32}, kFloatLargest)[kNoise], 0);
+  }
+}
+
 TEST(EncodeFidelity, AddsToWhatIsThereInEveryTableAndForAnyThreads) {
   const kernels::Run run = [](const Kernels& k, Queue& q) {
     Matrix x(kBf16, 200, 300), sums(kF64, 1, kFidelities);
