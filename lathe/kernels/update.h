@@ -41,7 +41,9 @@ struct UpdateKernels {
   /// moments plain. Computed in f32 (f64). A bf16 w is rounded stochastically: up with probability
   /// (low 16 bits of the f32) / 2^16. Bits are those of d's streams d.stream for w, + 1 for m, + 2
   /// for v; element (r, c) is number r * cols + c. Moments in codes are rounded to nearest, save
-  /// that a positive v never becomes 0, and that m is rounded towards zero where the gradient is 0.
+  /// that a positive v never becomes 0, neither in its code nor when that is read (the smallest
+  /// normal float is what it is at least), and that m is rounded towards zero where the gradient is
+  /// 0.
   void (*adamw)(Queue&, const Tensor& w, const Moment& m, const Moment& v, const ConstTensor& grad,
                 const AdamW& a, const Draws& d) noexcept;
   /// sum[0] = sum of squares of x in f64, in a fixed order that depends on x's shape alone; NaN or

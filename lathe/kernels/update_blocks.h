@@ -79,7 +79,7 @@ LATHE_INLINE void read_moment(float* to, const Moment& m, i64 first, i64 count, 
                                 which);
   for (i64 b = 0; b < count; b += kMomentGroup)
     decode_expanded<L, W>(to + b, codes + b, m.scales.row<float>((first + b) / kMomentGroup),
-                          smaller(kMomentGroup, count - b));
+                          smaller(kMomentGroup, count - b), which);
 }
 
 /// g: the gradients of the same elements.

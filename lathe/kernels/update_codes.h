@@ -44,11 +44,21 @@ LATHE_INLINE const CodeTable& map_of(Which which) {
   return which == Which::first ? kSignedMap : kUnsignedMap;
 }
 
+/// y, decoded from a code of that value: the least there is where it came out as zero, so that a
+/// second moment that is positive never reads as zero.
+template <Lanes L>
+LATHE_INLINE L kept(const L& value, const L& y) {
+  const L zero = L::broadcast(0), least = L::broadcast(std::numeric_limits<float>::min());
+  return select(value > zero, max(y, least), y);
+}
+
 template <Lanes L, class W>
 LATHE_INLINE void decode_dynamic(float* x, const u8* codes, float scale, i64 count, Which which) {
   const float* const values = map_of(which).value;
   for_lanes(count, [&](i64 i, auto n) {
-    (W::load(codes + i, n).look_up(values) * L::broadcast(scale)).store(x + i, n);
+    const L value = W::load(codes + i, n).look_up(values);
+    const L y = value * L::broadcast(scale);
+    (which == Which::second ? kept(value, y) : y).store(x + i, n);
   });
 }
 
@@ -60,9 +70,9 @@ LATHE_INLINE void encode_dynamic(u8* codes, float* scale, const float* x, const 
   *scale = largest_of<L>(x, count);
   for_lanes(count, [&](i64 i, auto n) {
     if (*scale == 0) return W::broadcast(t.zero).store(codes + i, n);
-    const L y = L::load(x + i, n) / L::broadcast(*scale);
+    const L from = L::load(x + i, n), y = from / L::broadcast(*scale);
     if (which == Which::second)
-      return W::search(t.tree, select(y > zero, max(y, least), zero)).store(codes + i, n);
+      return W::search(t.tree, select(from > zero, max(y, least), zero)).store(codes + i, n);
     W code = W::search(t.tree, y);
     // What only decays must get smaller in the end: to nearest it could stay for ever.
     const L value = code.look_up(t.value);
@@ -102,12 +112,14 @@ LATHE_INLINE Expansion expansion_of(float largest, float smallest) {
 }
 
 template <Lanes L, class W>
-LATHE_INLINE void decode_expanded(float* x, const u8* codes, const float* group, i64 count) {
+LATHE_INLINE void decode_expanded(float* x, const u8* codes, const float* group, i64 count,
+                                  Which which) {
   const L scale = L::broadcast(group[0]), k = L::broadcast(group[1]),
           centre = L::broadcast(group[2]), zero = L::broadcast(0);
   for_lanes(count, [&](i64 i, auto n) {
     const L q = W::load(codes + i, n).look_up(kE4m3.value);
-    const L y = exp(log(magnitude(q) * scale) / k) * centre;
+    L y = exp(log(magnitude(q) * scale) / k) * centre;
+    if (which == Which::second) y = kept(q, y);
     select(q == zero, zero, select(q < zero, -y, y)).store(x + i, n);
   });
 }

@@ -1,6 +1,7 @@
 // Codes of moments: the maps, the expansion, and how near they come.
 #include "lathe/kernels/update_codes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -217,6 +218,43 @@ TEST(CodedMoments, OfEqualAndOfZeroGroupsAreWhatTheyWere) {
           EXPECT_NEAR(p.v.decoded(0, kUnsignedMap), value * value, value * bound * 2) << count;
           EXPECT_NEAR(read_back(p, last, *t.table), value, 2 * bound) << count;
         }
+  }
+}
+
+/// What the next step reads of v, from what it does to weights of 0 under a first moment of 1: w
+/// becomes -1 / sqrt(v).
+std::vector<double> read_seconds(StoredParameter& p, const Kernels& k) {
+  Queue q(1);
+  StoredParameter other(1, p.w.cols(), MomentKind::plain);
+  other.m.values.fill_with(1);
+  other.w.fill_with(0);
+  other.grad.fill_with(0);
+  AdamW keep = kStoreGradient;
+  keep.beta1 = keep.beta2 = keep.lr = 1;
+  keep.eps = 0;
+  k.update.adamw(q, other.w.view(), other.m.view(), p.v.view(), other.grad.view(), keep, {});
+  std::vector<double> all;
+  for (i64 i = 0; i < p.w.cols(); ++i) all.push_back(1 / (other.w.at(0, i) * other.w.at(0, i)));
+  return all;
+}
+
+// The smallest that is positive beside the largest, in blocks from the largest floats down to it.
+TEST(CodedMoments, OfSecondsThatArePositiveNeverBecomeZero) {
+  constexpr double kLeast = 1.085e-19;  // its square is hardly above the smallest normal float
+  for (const Candidate& t : candidates()) {
+    if (!t.why_not.empty()) continue;
+    for (const MomentKind kind : {MomentKind::dynamic, MomentKind::expanded})
+      for (const double largest : {1e19, 2.0, 1e-10, 1.9e-16, 1e-17, 3e-19, kLeast}) {
+        SCOPED_TRACE(
+            fmt::format("{} kind {} largest {}", t.table->name, static_cast<int>(kind), largest));
+        StoredParameter p = stored(kind, {largest, 0, kLeast, 1.5e-19, -1.2e-19}, *t.table);
+        for (const i64 i : {0, 2, 3, 4}) EXPECT_NE(p.v.code(i), 0) << i;
+        EXPECT_EQ(p.v.code(1), 0);
+        const std::vector<double> v = read_seconds(p, *t.table);
+        for (const std::size_t i : {0, 2, 3, 4})
+          EXPECT_GE(v[i], 0.9 * std::numeric_limits<float>::min()) << i;
+        EXPECT_EQ(v[1], 0);
+      }
   }
 }
 
