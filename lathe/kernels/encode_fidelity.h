@@ -5,12 +5,16 @@
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/encode.h"
+#include "lathe/kernels/encode_amax.h"
 #include "lathe/kernels/encode_panel.h"
 #include "lathe/kernels/encode_plan.h"
 #include "lathe/kernels/encode_values.h"
 #include "lathe/kernels/lanes.h"
 
 namespace lathe::kernels {
+
+/// Panels whose sums the shared memory holds, before what row scaling keeps there.
+inline constexpr i64 kFidelityParts = kVectorScales / (kFidelities * sizeof(double));
 
 /// kFidelities numbers a panel.
 LATHE_INLINE double* fidelity_parts(Queue& q) { return reinterpret_cast<double*>(q.shared()); }
@@ -54,7 +58,7 @@ LATHE_INLINE void measure_panel(double* part, const PanelSpace& s, const PanelAt
   }
 }
 
-LATHE_INLINE void add_fidelity(const Tensor& sums, const double* parts, i64 panels, i64 elements) {
+LATHE_INLINE void add_fidelity(const Tensor& sums, const double* parts, i64 panels) {
   double* total = sums.row<double>(0);
   for (i64 i = 0; i < panels; ++i, parts += kFidelities)
     for (i64 k = 0; k < kFidelities; ++k) {
@@ -63,7 +67,6 @@ LATHE_INLINE void add_fidelity(const Tensor& sums, const double* parts, i64 pane
       else
         total[k] += parts[k];
     }
-  total[kElements] += static_cast<double>(elements);
 }
 
 }  // namespace lathe::kernels

@@ -34,20 +34,43 @@ struct PanelAt {
   i64 index, top, left, rows, cols;
 };
 
-/// f(at, worker) for each panel of an (R, C) tensor: numbered row by row of panels.
+/// How an (R, C) tensor is cut into panels, numbered row by row of panels, and these into pieces of
+/// work, numbered alike: `some` panels of one row of them, or the last ones of it.
+struct PanelCut {
+  i64 height, R, C, across, some, groups, pieces;
+
+  LATHE_INLINE PanelCut(i64 h, i64 rows, i64 cols) : height(h), R(rows), C(cols) {
+    across = ceil_div(C, kPanelCols);
+    some = ceil_div(kPieceElements, height * kPanelCols);
+    groups = ceil_div(across, some);
+    pieces = ceil_div(R, height) * groups;
+  }
+  /// The first panel of a piece, of which there may be one more than there are.
+  LATHE_INLINE i64 first_panel(i64 piece) const {
+    return groups == 0 ? 0 : piece / groups * across + piece % groups * some;
+  }
+};
+
+/// f(at, worker) for each panel of the pieces [first, end).
 template <Lanes L, class F>
-LATHE_INLINE void for_panels(Queue& q, i64 height, i64 R, i64 C, const F& f) {
-  const i64 across = ceil_div(C, kPanelCols), down = ceil_div(R, height);
-  const i64 some = ceil_div(kPieceElements, height * kPanelCols), groups = ceil_div(across, some);
-  for_pieces(q, down * groups, [&](i64 piece, int worker) {
-    const i64 row = piece / groups, end = smaller(across, (piece % groups + 1) * some);
-    for (i64 n = piece % groups * some; n < end; ++n) {
-      const i64 top = row * height, left = n * kPanelCols;
-      f(PanelAt{row * across + n, top, left, smaller(height, R - top),
-                smaller(kPanelCols, C - left)},
+LATHE_INLINE void for_panels(Queue& q, const PanelCut& cut, i64 first, i64 end, const F& f) {
+  for_pieces(q, end - first, [&](i64 piece, int worker) {
+    const i64 row = (first + piece) / cut.groups, group = (first + piece) % cut.groups;
+    const i64 last = smaller(cut.across, (group + 1) * cut.some);
+    for (i64 n = group * cut.some; n < last; ++n) {
+      const i64 top = row * cut.height, left = n * kPanelCols;
+      f(PanelAt{row * cut.across + n, top, left, smaller(cut.height, cut.R - top),
+                smaller(kPanelCols, cut.C - left)},
         worker);
     }
   });
+}
+
+/// The same for each panel of an (R, C) tensor.
+template <Lanes L, class F>
+LATHE_INLINE void for_panels(Queue& q, i64 height, i64 R, i64 C, const F& f) {
+  const PanelCut cut(height, R, C);
+  for_panels<L>(q, cut, 0, cut.pieces, f);
 }
 
 template <Lanes L>

@@ -56,17 +56,20 @@ void encode(Queue& q, const Tensor& codes, const Tensor& scales, const ConstTens
   });
 }
 
+/// EncodeKernels::fidelity, with memory for the sums of `most` panels: so many at a time, one after
+/// the other, which leaves the order of the sums as it is.
 template <Lanes L>
-void fidelity(Queue& q, const Tensor& sums, const ConstTensor& x, const numerics::Encoding& e,
-              Along along, const Draws& d, const Tensor& history) noexcept {
+void fidelity_by(Queue& q, i64 most, const Tensor& sums, const ConstTensor& x,
+                 const numerics::Encoding& e, Along along, const Draws& d, const Tensor& history) {
   EncodePlan p = plan_encode(e, along);
   const VectorScales vectors = take_amaxes<L>(q, p, x, history, Tensor{}, false);
   EncodePlan wide = p;
   widen_limits(wide);
   const auto round = round_panel_of<L, float>(wide);
   double* parts = fidelity_parts(q);
-  with_type<L>(x.type, [&]<class X>(Type<X>) {
-    for_panels<L>(q, p.height, x.rows, x.cols, [&](const PanelAt& at, int worker) {
+  const PanelCut cut(p.height, x.rows, x.cols);
+  const auto measure_pieces = [&]<class X>(i64 begin, i64 end) {
+    for_panels<L>(q, cut, begin, end, [&](const PanelAt& at, int worker) {
       const PanelSpace s(q.scratch(worker));
       load_panel<L, X>(s.x, x, at, p);
       if (e.rounding == numerics::Tie::stochastic) draw_panel<L>(s.words, at, x.cols, d);
@@ -75,11 +78,22 @@ void fidelity(Queue& q, const Tensor& sums, const ConstTensor& x, const numerics
       Blocks plain = blocks;
       plain.post = p.ones, plain.post_step = 0;
       round(s.measured, kPanelCols, at, s, plain, wide);
-      measure_panel(parts + at.index * kFidelities, s, at, blocks, p);
+      measure_panel(parts + (at.index - cut.first_panel(begin)) * kFidelities, s, at, blocks, p);
     });
+    add_fidelity(sums, parts, cut.first_panel(end) - cut.first_panel(begin));
+  };
+  with_type<L>(x.type, [&]<class X>(Type<X>) {
+    const i64 some = most / cut.some;
+    for (i64 begin = 0; begin < cut.pieces; begin += some)
+      measure_pieces.template operator()<X>(begin, smaller(cut.pieces, begin + some));
   });
-  const i64 panels = ceil_div(x.rows, p.height) * ceil_div(x.cols, kPanelCols);
-  add_fidelity(sums, parts, panels, x.size());
+  sums.row<double>(0)[kElements] += static_cast<double>(x.size());
+}
+
+template <Lanes L>
+void fidelity(Queue& q, const Tensor& sums, const ConstTensor& x, const numerics::Encoding& e,
+              Along along, const Draws& d, const Tensor& history) noexcept {
+  fidelity_by<L>(q, kFidelityParts, sums, x, e, along, d, history);
 }
 
 template <Lanes L>

@@ -11,8 +11,10 @@
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/encode.h"
+#include "lathe/kernels/encode_rows.h"
 #include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/kernels/lanes.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/scale.h"
 #include "tests/kernels/encode_case.h"
@@ -272,6 +274,49 @@ TEST(EncodeFidelity, CountsAnOverflowAsWhatProductsSee) {
     }
     EXPECT_EQ(of(*t.table, {.format = Format::f32}, kFloatLargest)[kNoise], 0);
   }
+}
+
+// 620000 panels of one column, all rows being the same one: their sums are more than the memory
+// that workers share, and those of 310000 more than what row scaling leaves of it.
+TEST(EncodeFidelity, IsRightForMorePanelsThanMemoryHolds) {
+  constexpr i64 kRows = i64{16} * 620000;
+  Queue q(1);
+  const Kernels& k = select("auto");
+  const auto expect = [&](float value, const Encoding& e, double noise) {
+    const ConstTensor x = Tensor{&value, DType::f32, kRows, 1, 0};
+    Matrix sums(kF64, 1, kFidelities);
+    sums.fill_with(0);
+    k.encode.fidelity(q, sums.view(), x, e, Along::rows, {}, {});
+    constexpr double kCount = kRows;
+    EXPECT_EQ(sums.at(0, kSignal), kCount * value * value);
+    EXPECT_EQ(sums.at(0, kNoise), kCount * noise);
+    EXPECT_EQ(sums.at(0, kElements), kCount);
+    EXPECT_EQ(sums.at(0, kNonzero), kCount);
+    EXPECT_EQ(sums.at(0, kUnderflow), 0);
+    EXPECT_EQ(sums.at(0, kLargest), value);
+  };
+  expect(1.0625F, {.format = Format::e4m3}, 0x1p-8);
+  expect(1.75F, {.format = Format::e4m3, .scaling = Scaling::row}, 0);  // 448 / 256
+}
+
+TEST(EncodeFidelity, IsTheSameHoweverFewPanelsMemoryHolds) {
+  Queue q(2);
+  Matrix x(kF32, 300, 1100);
+  x.fill(6, 3);
+  for (const Along along : kBoth)
+    for (const Encoding& e : {Encoding{.format = Format::e4m3, .rounding = Tie::stochastic},
+                              Encoding{.format = Format::e2m1, .scaling = Scaling::mx},
+                              Encoding{.format = Format::mxint8, .scaling = Scaling::row}}) {
+      Matrix want(kF64, 1, kFidelities);
+      want.fill_with(0.5);
+      const Matrix before = want;
+      ref().encode.fidelity(q, want.view(), x.view(), e, along, kDraws, {});
+      for (const i64 most : {8, 9, 23, 100}) {
+        Matrix sums = before;
+        fidelity_by<Plain<float>>(q, most, sums.view(), x.view(), e, along, kDraws, {});
+        EXPECT_TRUE(sums == want) << most << " " << describe(e, along);
+      }
+    }
 }
 
 TEST(EncodeFidelity, AddsToWhatIsThereInEveryTableAndForAnyThreads) {
