@@ -45,9 +45,10 @@ struct EncodeKernels {
   /// transforms run along `along`; scales (numerics::scale_shape of x's vectors) = what products
   /// multiply by. x: f32 or bf16; codes and x may have any stride. history: with Scaling::delayed
   /// as above, its amax is raised; else empty. Blocks at the edges may be shorter: as if filled up
-  /// with zeros. A Hadamard transform is taken of x before anything else, in f32 by butterflies of
-  /// strides 1, 2, 4, … after the signs of numerics::kHadamardSigns, and divided by the root of its
-  /// order at the end; its blocks must be whole.
+  /// with zeros; x may be empty. Scaling::row takes 2^21 vectors at most. A Hadamard transform is
+  /// taken of x before anything else, in f32 by butterflies of strides 1, 2, 4, … after the signs
+  /// of numerics::kHadamardSigns, and divided by the root of its order at the end; its blocks must
+  /// be whole.
   void (*encode)(Queue&, const Tensor& codes, const Tensor& scales, const ConstTensor& x,
                  const numerics::Encoding& e, Along along, const Draws& d,
                  const Tensor& history) noexcept;

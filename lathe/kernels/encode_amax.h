@@ -13,8 +13,13 @@
 
 namespace lathe::kernels {
 
-/// Queue::shared: a u32 or the fidelity of each piece, then what row scaling finds.
+/// Queue::shared: a u32 of each worker, or the sums of panels; then what row scaling finds.
 inline constexpr i64 kVectorScales = i64{16} << 20, kVectorDecodes = i64{24} << 20;
+static_assert(kMostVectors * sizeof(float) == kVectorDecodes - kVectorScales);
+static_assert(kMostVectors * sizeof(float) == Queue::kSharedScratch - kVectorDecodes);
+
+/// From one worker's u32 to the next, a cache line further.
+inline constexpr i64 kWorkerStep = 64 / sizeof(u32);
 
 /// Whether the scaling asks for the amax of the whole tensor, after its transform.
 LATHE_INLINE bool needs_amax(const numerics::Encoding& e) {
@@ -33,30 +38,37 @@ LATHE_INLINE void raise_to(typename L::Bits (&m)[4], const X* x, i64 count) {
   for_lanes(count - i, [&](i64 k, auto n) { raise(m[0], L::load(x + i + k, n)); });
 }
 
-/// The amax of each piece of x as it is, into `parts`; how many pieces.
+/// Raises a worker's u32 to the lanes of m.
+template <class B>
+LATHE_INLINE void raise_worker(u32* amax, int worker, const B (&m)[4]) {
+  u32& to = amax[worker * kWorkerStep];
+  const u32 largest = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+  if (largest > to) to = largest;
+}
+
+/// Raises each worker's u32 to what it sees of x as it is.
 template <Lanes L>
-LATHE_INLINE i64 amax_of_pieces(Queue& q, u32* parts, const ConstTensor& x_of) {
+LATHE_INLINE void amax_of_pieces(Queue& q, u32* amax, const ConstTensor& x_of) {
   using B = typename L::Bits;
   ConstTensor x = x_of;
   flatten(x);
   const i64 some = ceil_div(kPieceElements, x.cols), across = ceil_div(x.cols, kPieceElements);
   const i64 pieces = ceil_div(x.rows, some) * across;
   with_type<L>(x.type, [&]<class X>(Type<X>) {
-    for_pieces(q, pieces, [&](i64 piece, int) {
+    for_pieces(q, pieces, [&](i64 piece, int worker) {
       B m[4] = {B::broadcast(0), B::broadcast(0), B::broadcast(0), B::broadcast(0)};
       const i64 top = piece / across * some, left = piece % across * kPieceElements;
       const i64 count = smaller(kPieceElements, x.cols - left);
       for (i64 r = top; r < smaller(x.rows, top + some); ++r)
         raise_to<L>(m, x.row<X>(r) + left, count);
-      parts[piece] = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+      raise_worker(amax, worker, m);
     });
   });
-  return pieces;
 }
 
-/// The same of each panel after its transform.
+/// The same of its panels after their transforms.
 template <Lanes L>
-LATHE_INLINE i64 amax_of_panels(Queue& q, u32* parts, const ConstTensor& x, const EncodePlan& p) {
+LATHE_INLINE void amax_of_panels(Queue& q, u32* amax, const ConstTensor& x, const EncodePlan& p) {
   using B = typename L::Bits;
   with_type<L>(x.type, [&]<class X>(Type<X>) {
     for_panels<L>(q, p.height, x.rows, x.cols, [&](const PanelAt& at, int worker) {
@@ -64,20 +76,24 @@ LATHE_INLINE i64 amax_of_panels(Queue& q, u32* parts, const ConstTensor& x, cons
       load_panel<L, X>(s.x, x, at, p);
       B m[4] = {B::broadcast(0), B::broadcast(0), B::broadcast(0), B::broadcast(0)};
       raise_to<L>(m, s.x, at.rows * kPanelCols);
-      parts[at.index] = max(max(m[0], m[1]), max(m[2], m[3])).hmax();
+      raise_worker(amax, worker, m);
     });
   });
-  return ceil_div(x.rows, p.height) * ceil_div(x.cols, kPanelCols);
 }
 
 template <Lanes L>
 float amax_of_tensor(Queue& q, const ConstTensor& x, const EncodePlan& p) {
-  auto* parts = reinterpret_cast<u32*>(q.shared());
-  const i64 count =
-      p.encoding.hadamard == 0 ? amax_of_pieces<L>(q, parts, x) : amax_of_panels<L>(q, parts, x, p);
-  u32 amax = 0;
-  for (i64 i = 0; i < count; ++i) amax = parts[i] > amax ? parts[i] : amax;
-  return std::bit_cast<float>(amax);
+  if (x.empty()) return 0;
+  auto* amax = reinterpret_cast<u32*>(q.shared());
+  const i64 end = q.threads() * kWorkerStep;
+  for (i64 i = 0; i < end; i += kWorkerStep) amax[i] = 0;
+  if (p.encoding.hadamard == 0)
+    amax_of_pieces<L>(q, amax, x);
+  else
+    amax_of_panels<L>(q, amax, x, p);
+  u32 largest = 0;
+  for (i64 i = 0; i < end; i += kWorkerStep) largest = amax[i] > largest ? amax[i] : largest;
+  return std::bit_cast<float>(largest);
 }
 
 /// s.amax, of `count` vectors from the first on, to their scales.
@@ -178,6 +194,7 @@ VectorScales amax_of_vectors(Queue& q, const ConstTensor& x, const Tensor& scale
   auto* decode = reinterpret_cast<float*>(q.shared() + kVectorDecodes);
   const i64 width = p.along == Along::cols ? p.height : kPanelCols;
   const i64 vectors = p.along == Along::cols ? x.rows : x.cols;
+  check_vectors(vectors);
   with_type<L>(x.type, [&]<class X>(Type<X>) {
     for_pieces(q, ceil_div(vectors, width), [&](i64 band, int worker) {
       const PanelSpace s(q.scratch(worker));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lathe/base/error.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
@@ -121,6 +122,10 @@ void set_tensor_scale(EncodePlan& p, float amax, float delayed) {
   }
   p.multiplier = std::max(scale, kMinNormal);
   p.decode = flush(flush(1 / p.multiplier) * p.inverse_room);
+}
+
+void check_vectors(i64 count) {
+  CHECK(count <= kMostVectors, "{} vectors with a scale each", count);
 }
 
 void widen_limits(EncodePlan& p) {

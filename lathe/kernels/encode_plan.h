@@ -68,6 +68,10 @@ EncodePlan plan_encode(const numerics::Encoding& e, Along along);
 /// With MXCSR as a program starts.
 void set_tensor_scale(EncodePlan& p, float amax, float delayed);
 
+/// Vectors that row scaling has memory for.
+inline constexpr i64 kMostVectors = i64{1} << 21;
+void check_vectors(i64 count);
+
 /// Limits twice as wide, so that what would saturate can be told from what does not.
 void widen_limits(EncodePlan& p);
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/queue.h"
@@ -201,6 +202,29 @@ TEST(Encode, GivesTheSameBitsForAnyNumberOfThreads) {
       e.hadamard = 16;
     }
   }
+}
+
+TEST(Encode, TakesWhatIsEmpty) {
+  Queue q(2);
+  for_encodings([&](Encoding e) {
+    for (const bool transformed : {false, true})
+      for (const Along along : kBoth)
+        for (const auto& [R, C] : {std::pair<i64, i64>{0, 0}, {0, 64}, {64, 0}}) {
+          e.hadamard = transformed ? 64 : 0;
+          const Matrix x(kF32, R, C);
+          for (const Kernels* k : {&ref(), &select("auto")}) {
+            const Encoded got = encode_with(*k, q, x, e, along, kDraws);
+            if (e.scaling == Scaling::current && got.scales.rows() > 0) {
+              EXPECT_EQ(got.scales.at(0, 0), 1) << describe(e, along);
+            }
+            Matrix sums(kF64, 1, kFidelities), view = x, history = history_of(e);
+            sums.fill_with(0);
+            k->encode.fidelity(q, sums.view(), view.view(), e, along, kDraws,
+                               e.scaling == Scaling::delayed ? history.view() : Tensor{});
+            for (i64 f = 0; f < kFidelities; ++f) EXPECT_EQ(sums.at(0, f), 0);
+          }
+        }
+  });
 }
 
 TEST(Encode, WhatLiesBeyondTheEdgesDoesNotMatter) {
