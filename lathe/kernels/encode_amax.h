@@ -98,15 +98,15 @@ float amax_of_tensor(Queue& q, const ConstTensor& x, const EncodePlan& p) {
 
 /// s.amax, of `count` vectors from the first on, to their scales.
 template <Lanes L>
-LATHE_INLINE void scale_vectors(const PanelSpace& s, i64 first, i64 count, float* pre,
-                                float* decode, const Tensor& scales, const EncodePlan& p) {
+LATHE_INLINE void scale_vectors(const PanelSpace& s, i64 first, i64 count, const VectorScales& to,
+                                const Tensor& scales, const EncodePlan& p) {
   for_lanes(count, [&](i64 i, auto n) {
     const L scale = vector_scale(L::load(s.amax + i, n), p);
-    scale.store(pre + first + i, n);
-    vector_decode(scale, p).store(decode + first + i, n);
+    scale.store(to.pre + first + i, n);
+    vector_decode(scale, p).store(to.decode + first + i, n);
   });
   if (scales.empty()) return;
-  for (i64 i = 0; i < count; ++i) *scales.row<float>(first + i) = decode[first + i];
+  for (i64 i = 0; i < count; ++i) *scales.row<float>(first + i) = to.decode[first + i];
 }
 
 /// The amaxes of `rows` rows of x, or of the columns [left, left + cols), as x is.
@@ -165,44 +165,78 @@ LATHE_INLINE void amax_of_turned_columns(const PanelSpace& s, const ConstTensor&
   }
 }
 
-/// The amaxes of the vectors that a band of panels holds whole, into s.amax; how many.
+/// The scales of the rows of x, a band of panels a piece.
 template <Lanes L, class X>
-LATHE_INLINE i64 amax_of_band(const PanelSpace& s, const ConstTensor& x, i64 band,
-                              const EncodePlan& p) {
-  auto* amax = reinterpret_cast<u32*>(s.amax);
-  const bool turned = p.encoding.hadamard != 0;
-  if (p.along == Along::cols) {
+LATHE_INLINE void scales_of_rows(Queue& q, const ConstTensor& x, const Tensor& scales,
+                                 const VectorScales& to, const EncodePlan& p) {
+  for_pieces(q, ceil_div(x.rows, p.height), [&](i64 band, int worker) {
+    const PanelSpace s(q.scratch(worker));
     const i64 top = band * p.height, rows = smaller(p.height, x.rows - top);
-    if (turned)
+    if (p.encoding.hadamard != 0)
       amax_of_turned_rows<L, X>(s, x, top, rows, p);
     else
-      amax_of_plain_rows<L, X>(amax, x, top, rows);
-    return rows;
-  }
-  const i64 left = band * kPanelCols, cols = smaller(kPanelCols, x.cols - left);
-  if (turned)
-    amax_of_turned_columns<L, X>(s, x, left, cols, p);
-  else
-    amax_of_plain_columns<L, X>(amax, x, left, cols);
-  return cols;
+      amax_of_plain_rows<L, X>(reinterpret_cast<u32*>(s.amax), x, top, rows);
+    scale_vectors<L>(s, top, rows, to, scales, p);
+  });
+}
+
+/// The amaxes of the columns of x in each of its parts of `high` rows, into `parts` (., x.cols).
+template <Lanes L, class X>
+LATHE_INLINE void amax_of_columns(Queue& q, u32* parts, const ConstTensor& x, i64 high,
+                                  const EncodePlan& p) {
+  const i64 bands = ceil_div(x.cols, kPanelCols);
+  for_pieces(q, ceil_div(x.rows, high) * bands, [&](i64 piece, int worker) {
+    const PanelSpace s(q.scratch(worker));
+    auto* amax = reinterpret_cast<u32*>(s.amax);
+    const i64 part = piece / bands, left = piece % bands * kPanelCols;
+    const i64 cols = smaller(kPanelCols, x.cols - left);
+    const ConstTensor some = x.slice_rows(part * high, smaller(high, x.rows - part * high));
+    if (p.encoding.hadamard != 0)
+      amax_of_turned_columns<L, X>(s, some, left, cols, p);
+    else
+      amax_of_plain_columns<L, X>(amax, some, left, cols);
+    for (i64 c = 0; c < cols; ++c) parts[part * x.cols + left + c] = amax[c];
+  });
+}
+
+/// The scales of the columns of x: their amaxes are taken of parts of some rows first, so that few
+/// columns have work for many threads.
+template <Lanes L, class X>
+LATHE_INLINE void scales_of_columns(Queue& q, const ConstTensor& x, const Tensor& scales,
+                                    const VectorScales& to, const EncodePlan& p) {
+  auto* parts = reinterpret_cast<u32*>(q.shared());
+  const i64 most = kVectorScales / 4 / (x.cols > 0 ? x.cols : 1);  // parts that memory holds
+  const i64 rows = x.rows > 0 ? x.rows : 1;
+  const i64 high = kPanelRows * ceil_div(rows, kPanelRows * most), down = ceil_div(x.rows, high);
+  amax_of_columns<L, X>(q, parts, x, high, p);
+  for_pieces(q, ceil_div(x.cols, kPanelCols), [&](i64 band, int worker) {
+    const PanelSpace s(q.scratch(worker));
+    auto* amax = reinterpret_cast<u32*>(s.amax);
+    const i64 left = band * kPanelCols, cols = smaller(kPanelCols, x.cols - left);
+    for (i64 c = 0; c < cols; ++c) amax[c] = 0;
+    for (i64 part = 0; part < down; ++part)
+      for (i64 c = 0; c < cols; ++c) {
+        const u32 one = parts[part * x.cols + left + c];
+        if (one > amax[c]) amax[c] = one;
+      }
+    scale_vectors<L>(s, left, cols, to, scales, p);
+  });
 }
 
 template <Lanes L>
-VectorScales amax_of_vectors(Queue& q, const ConstTensor& x, const Tensor& scales,
-                             const EncodePlan& p) {
-  auto* pre = reinterpret_cast<float*>(q.shared() + kVectorScales);
-  auto* decode = reinterpret_cast<float*>(q.shared() + kVectorDecodes);
-  const i64 width = p.along == Along::cols ? p.height : kPanelCols;
-  const i64 vectors = p.along == Along::cols ? x.rows : x.cols;
-  check_vectors(vectors);
+VectorScales scales_of_vectors(Queue& q, const ConstTensor& x, const Tensor& scales,
+                               const EncodePlan& p) {
+  const bool along_cols = p.along == Along::cols;
+  check_vectors(along_cols ? x.rows : x.cols);
+  const VectorScales to{reinterpret_cast<float*>(q.shared() + kVectorScales),
+                        reinterpret_cast<float*>(q.shared() + kVectorDecodes)};
   with_type<L>(x.type, [&]<class X>(Type<X>) {
-    for_pieces(q, ceil_div(vectors, width), [&](i64 band, int worker) {
-      const PanelSpace s(q.scratch(worker));
-      const i64 count = amax_of_band<L, X>(s, x, band, p);
-      scale_vectors<L>(s, band * width, count, pre, decode, scales, p);
-    });
+    if (along_cols)
+      scales_of_rows<L, X>(q, x, scales, to, p);
+    else
+      scales_of_columns<L, X>(q, x, scales, to, p);
   });
-  return {pre, decode};
+  return to;
 }
 
 /// All that must be known of the whole tensor, into p; with `raises`, history's amax is raised.
@@ -217,7 +251,7 @@ LATHE_INLINE VectorScales take_amaxes(Queue& q, EncodePlan& p, const ConstTensor
   float* h = delayed ? history.row<float>(0) : nullptr;
   set_tensor_scale(p, amax, delayed ? h[kHistoryScale] : 1);
   if (delayed && raises && amax >= kFloatMinNormal && amax > h[kHistoryNow]) h[kHistoryNow] = amax;
-  if (scaling == Scaling::row) return amax_of_vectors<L>(q, x, scales, p);
+  if (scaling == Scaling::row) return scales_of_vectors<L>(q, x, scales, p);
   return {};
 }
 

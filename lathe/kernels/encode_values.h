@@ -15,7 +15,7 @@ namespace lathe::kernels {
 
 /// What row scaling found for each vector.
 struct VectorScales {
-  const float *pre = nullptr, *decode = nullptr;
+  float *pre = nullptr, *decode = nullptr;
 };
 
 /// Where the scales of a panel's elements are. An entry is for `rows` rows and `cols` columns, or,

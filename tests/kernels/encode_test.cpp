@@ -83,6 +83,18 @@ TEST(Encode, IsTheScalarReferenceForManyPanels) {
     for (const Along along : kBoth) expect_right(normal(kBf16, 259, 389, 3), e, along, kDraws, 1);
 }
 
+// Rows are cut where the amaxes of columns are taken: the largest of each is in any part.
+TEST(Encode, ScalesColumnsByAnyOfTheirRows) {
+  for (const i64 at : {0, 127, 128, 640, 999})
+    for (const int hadamard : {0, 32}) {
+      Matrix x = normal(kF32, hadamard > 0 ? 1024 : 1000, 37);
+      for (i64 c = 0; c < 37; c += 2) x.set(at, c, 100 + static_cast<double>(c));
+      x.set(at, 35, kNaN);
+      expect_right(x, {.format = Format::mxint8, .scaling = Scaling::row, .hadamard = hadamard},
+                   Along::rows);
+    }
+}
+
 /// All bf16 values as a matrix, in f32 or as they are.
 Matrix every_bf16(DType type) {
   Matrix x(type, 256, 256);
