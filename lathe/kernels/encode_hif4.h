@@ -36,14 +36,18 @@ struct Hif4Base {
     reciprocal = select(amax <= L::broadcast(kFloatMax), reciprocal, float_nan<L>());
   }
 
-  /// The factors of elements whose eighth and quad of the block have these amaxes.
-  LATHE_INLINE void store(float* pre, float* post, L eighth, L quad) const {
+  /// What elements whose eighth and quad of the block have these amaxes are multiplied by before
+  /// they are rounded, and after.
+  struct Factors {
+    L pre, post;
+  };
+  LATHE_INLINE Factors factors(L eighth, L quad) const {
     const L one = L::broadcast(1), half = L::broadcast(0.5F), two = L::broadcast(2);
     const auto wide = fma(eighth, reciprocal, L::broadcast(-4)) >= L::broadcast(0);
     const L first = select(wide, half, one);
     const auto wider = fma(quad * first, reciprocal, L::broadcast(-2)) >= L::broadcast(0);
-    (reciprocal * first * select(wider, half, one)).store(pre);
-    (base * select(wide, two, one) * select(wider, two, one)).store(post);
+    return {reciprocal * first * select(wider, half, one),
+            base * select(wide, two, one) * select(wider, two, one)};
   }
 };
 
@@ -68,8 +72,9 @@ LATHE_INLINE void hif4_scales_of_rows(const PanelSpace& s, i64 rows) {
     }
     const Hif4Base<L> base(all);
     for (i64 j = 0; j < kRegisters; ++j) {
-      const i64 at = i + j * kLanes;
-      base.store(s.pre + at, s.post + at, eighth[j], quad[j]);
+      const auto factors = base.factors(eighth[j], quad[j]);
+      factors.pre.store(s.pre + i + j * kLanes);
+      factors.post.store(s.post + i + j * kLanes);
     }
   }
 }
@@ -77,17 +82,23 @@ LATHE_INLINE void hif4_scales_of_rows(const PanelSpace& s, i64 rows) {
 /// Blocks down the columns of a panel.
 template <Lanes L>
 LATHE_INLINE void hif4_scales_of_columns(const PanelSpace& s, i64 rows) {
-  const auto amax = [&](i64 at, i64 count) { return L::from(amax_columns<L>(s.x + at, count)); };
+  constexpr i64 kQuads = kHif4Block / kHif4Quad;
+  static_assert(kHif4Eighth == 2 * kHif4Quad);
   for (i64 top = 0; top < rows; top += kHif4Block)
     for (i64 c = 0; c < kPanelCols; c += kLanes) {
       const i64 first = top * kPanelCols + c;
-      const Hif4Base<L> base(amax(first, kHif4Block));
-      for (i64 r = 0; r < kHif4Block; r += kHif4Quad) {
-        const L eighth = amax(first + r / kHif4Eighth * kHif4Eighth * kPanelCols, kHif4Eighth);
-        const L quad = amax(first + r * kPanelCols, kHif4Quad);
+      L quad[kQuads], all = L::broadcast(0);
+      for (i64 i = 0; i < kQuads; ++i) {
+        quad[i] = L::from(amax_columns<L>(s.x + first + i * kHif4Quad * kPanelCols, kHif4Quad));
+        all = larger(all, quad[i]);
+      }
+      const Hif4Base<L> base(all);
+      for (i64 i = 0; i < kQuads; ++i) {
+        const auto factors = base.factors(larger(quad[i], quad[i ^ 1]), quad[i]);
         for (i64 k = 0; k < kHif4Quad; ++k) {
-          const i64 at = first + (r + k) * kPanelCols;
-          base.store(s.pre + at, s.post + at, eighth, quad);
+          const i64 at = first + (i * kHif4Quad + k) * kPanelCols;
+          factors.pre.store(s.pre + at);
+          factors.post.store(s.post + at);
         }
       }
     }
