@@ -3,6 +3,7 @@
 // less than f32: everything is brought to f32 on the stack, stepped, and written back, each in its
 // own kind. The block begins at a multiple of its size, so no group or draw straddles two.
 
+#include "lathe/kernels/encode_draws.h"
 #include "lathe/kernels/row_work.h"
 #include "lathe/kernels/update.h"
 #include "lathe/kernels/update_codes.h"
@@ -56,17 +57,27 @@ LATHE_INLINE void write_values(float* to, const float* x, i64 count) {
   for_lanes(count, [&](i64 i, auto n) { L::load(x + i, n).store(to + i, n); });
 }
 
-/// to = x rounded stochastically by the bits of elements `first` onwards of a stream.
-template <Lanes L, class W>
-LATHE_INLINE void write_drawn(bf16* to, const float* x, i64 first, i64 count, u64 seed,
-                              u64 stream) {
+/// x cut to BF16, having gone up in magnitude with probability (low 16 bits of x) / 2^16: the
+/// sixteen bits are added below. What is not finite stays as it is.
+template <Lanes L>
+LATHE_INLINE L rounded_by(L x, typename L::Bits random) {
+  const L y = L::from((bits(x) + random) & L::Bits::broadcast(0xffff0000));
+  return select(x - x == L::broadcast(0), y, x);
+}
+
+/// to = x rounded stochastically by the bits of elements `first` onwards of a stream, whose blocks
+/// are two of 128.
+template <Lanes L>
+LATHE_INLINE void write_drawn(bf16* to, const float* x, i64 first, i64 count, const Draws& d) {
   constexpr i64 kDrawn = 128;
-  for (i64 b = 0; b < count; b += kDrawn) {
-    const DrawBlock<W> draws = draw_block<W>(seed, stream, (first + b) / kDrawn);
-    for_lanes(smaller(kDrawn, count - b), [&](i64 i, auto n) {
-      rounded_by<L>(L::load(x + b + i, n), draws.words(i / kLanes)).store(to + b + i, n);
-    });
-  }
+  static_assert(kMomentBlock == 2 * kDrawn);
+  alignas(64) u32 words[2 * kDrawWords];
+  draw_blocks<2, L>(words, d, static_cast<u64>(first / kDrawn), 1);
+  for_lanes(count, [&](i64 i, auto n) {
+    const u32* const block = words + i / kDrawn * kDrawWords;
+    const auto random = drawn<L>(block, i % kDrawn / kLanes);
+    rounded_by<L>(L::load(x + i, n), random).store(to + i, n);
+  });
 }
 
 template <Lanes L, class W>
@@ -87,9 +98,9 @@ template <Lanes L, class W>
 LATHE_INLINE void write_moment(const Moment& m, const float* x, const float* g, i64 first,
                                i64 count, Which which, const Draws& d) {
   if (m.kind == MomentKind::plain) return write_values<L>(m.values.row<float>(0) + first, x, count);
-  const u64 stream = d.stream + (which == Which::first ? 1 : 2);
+  const Draws own{.seed = d.seed, .stream = d.stream + (which == Which::first ? 1 : 2)};
   if (m.kind == MomentKind::bf16)
-    return write_drawn<L, W>(m.values.row<bf16>(0) + first, x, first, count, d.seed, stream);
+    return write_drawn<L>(m.values.row<bf16>(0) + first, x, first, count, own);
   u8* codes = m.values.row<u8>(0) + first;
   if (m.kind == MomentKind::dynamic)
     return encode_dynamic<L, W>(codes, m.scales.row<float>(0) + first / kMomentBlock, x, g, count,
@@ -116,7 +127,7 @@ LATHE_INLINE void adamw_block(const Tensor& w_of, const Moment& m_of, const Mome
     to.v.store(v + i, n);
   });
   if (w_of.type == DType::bf16)
-    write_drawn<L, W>(w_of.row<bf16>(0) + first, w, first, count, d.seed, d.stream);
+    write_drawn<L>(w_of.row<bf16>(0) + first, w, first, count, d);
   else
     write_values<L>(w_of.row<float>(0) + first, w, count);
   write_moment<L, W>(m_of, m, g, first, count, Which::first, d);

@@ -17,10 +17,6 @@ struct Words {
     const __m256i x = _mm256_set1_epi32(static_cast<i32>(u));
     return {x, x};
   }
-  LATHE_INLINE static Words counting(u32 u) {
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return broadcast(u) + Words{lane, _mm256_add_epi32(lane, _mm256_set1_epi32(8))};
-  }
   LATHE_INLINE static Words load(const u8* p, All = {}) {
     const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(x, x))};
@@ -39,21 +35,6 @@ struct Words {
   LATHE_INLINE friend Words operator+(Words x, Words y) {
     return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
   }
-  LATHE_INLINE friend Words operator^(Words x, Words y) {
-    return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
-  }
-  LATHE_INLINE friend Words operator&(Words x, Words y) {
-    return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
-  }
-  LATHE_INLINE Words upper() const { return {_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16)}; }
-  LATHE_INLINE static Words product(Words x, u32 m, Words& high) {
-    const __m256i by = _mm256_set1_epi32(static_cast<i32>(m));
-    return {half_product(x.a, by, high.a), half_product(x.b, by, high.b)};
-  }
-  LATHE_INLINE static Words of(F16 x) {
-    return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
-  }
-  LATHE_INLINE F16 as_float() const { return {_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)}; }
   LATHE_INLINE F16 look_up(const float* table) const {
     return {_mm256_i32gather_ps(table, a, 4), _mm256_i32gather_ps(table, b, 4)};
   }
@@ -74,14 +55,6 @@ struct Words {
     const __m256i some = _mm256_set1_epi32(static_cast<i32>(u));
     return x + Words{_mm256_and_si256(_mm256_castps_si256(m.a), some),
                      _mm256_and_si256(_mm256_castps_si256(m.b), some)};
-  }
-
- private:
-  LATHE_INLINE static __m256i half_product(__m256i x, __m256i by, __m256i& high) {
-    const __m256i even = _mm256_mul_epu32(x, by);
-    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), by);
-    high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
-    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
   }
 };
 

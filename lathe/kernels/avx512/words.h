@@ -14,10 +14,6 @@ struct Words {
   __m512i v;
 
   LATHE_INLINE static Words broadcast(u32 u) { return {_mm512_set1_epi32(static_cast<i32>(u))}; }
-  LATHE_INLINE static Words counting(u32 u) {
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return {_mm512_add_epi32(_mm512_set1_epi32(static_cast<i32>(u)), lane)};
-  }
   LATHE_INLINE static Words load(const u8* p, All = {}) {
     return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
   }
@@ -30,19 +26,6 @@ struct Words {
   LATHE_INLINE void store(u8* p, i64 n) const {
     _mm_mask_storeu_epi8(p, F16::first(n).m, _mm512_cvtepi32_epi8(v));
   }
-  LATHE_INLINE friend Words operator+(Words a, Words b) { return {_mm512_add_epi32(a.v, b.v)}; }
-  LATHE_INLINE friend Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.v, b.v)}; }
-  LATHE_INLINE friend Words operator&(Words a, Words b) { return {_mm512_and_si512(a.v, b.v)}; }
-  LATHE_INLINE Words upper() const { return {_mm512_srli_epi32(v, 16)}; }
-  LATHE_INLINE static Words product(Words a, u32 m, Words& high) {
-    const __m512i by = _mm512_set1_epi32(static_cast<i32>(m));
-    const __m512i even = _mm512_mul_epu32(a.v, by);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), by);
-    high.v = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
-    return {_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32))};
-  }
-  LATHE_INLINE static Words of(F16 x) { return {_mm512_castps_si512(x.v)}; }
-  LATHE_INLINE F16 as_float() const { return {_mm512_castsi512_ps(v)}; }
   // Gathers would be several times slower: tables are few registers, and permutes look up in two.
   LATHE_INLINE F16 look_up(const float* table) const {
     return either(7, among_128(table), among_128(table + 128));
@@ -61,7 +44,9 @@ struct Words {
   }
 
  private:
-  LATHE_INLINE Words child(F16 node, F16 x) const { return add_where(node <= x, *this + *this, 1); }
+  LATHE_INLINE Words child(F16 node, F16 x) const {
+    return add_where(node <= x, Words{_mm512_slli_epi32(v, 1)}, 1);
+  }
   /// one where that bit of the word is set, else zero.
   LATHE_INLINE F16 either(int bit, F16 zero, F16 one) const {
     return select({_mm512_test_epi32_mask(v, _mm512_set1_epi32(1 << bit))}, one, zero);
