@@ -47,7 +47,7 @@ struct EncodeKernels {
   /// as above, its amax is raised; else empty. Blocks at the edges may be shorter: as if filled up
   /// with zeros; x may be empty. Scaling::row takes 2^21 vectors at most. A Hadamard transform is
   /// taken of x before anything else, in f32 by butterflies of strides 1, 2, 4, … after the signs
-  /// of numerics::kHadamardSigns, and divided by the root of its order at the end; its blocks must
+  /// of numerics::hadamard_sign, and divided by the root of its order at the end; its blocks must
   /// be whole.
   void (*encode)(Queue&, const Tensor& codes, const Tensor& scales, const ConstTensor& x,
                  const numerics::Encoding& e, Along along, const Draws& d,

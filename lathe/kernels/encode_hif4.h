@@ -16,10 +16,7 @@ inline constexpr i64 kHif4Block = 64, kHif4Eighth = 8, kHif4Quad = 4;
 
 template <Lanes L>
 LATHE_INLINE L nearest_bf16(L x) {
-  using B = typename L::Bits;
-  const B u = bits(x);
-  const B up = B::broadcast(0x7fff) + (u.shr(16) & B::broadcast(1));
-  return L::from((u + up) & B::broadcast(0xffff0000));
+  return L::from(nearest_bits(bits(x), 16));
 }
 
 template <Lanes L>

@@ -10,6 +10,7 @@
 #include "lathe/kernels/encode_round.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/kernels/row_work.h"
+#include "lathe/numerics/encoding.h"
 
 namespace lathe::kernels {
 
@@ -79,12 +80,17 @@ LATHE_INLINE L butterfly_signs(int stride) {
   return L::broadcast(1) - L::number(set) * L::broadcast(2 / static_cast<float>(stride));
 }
 
-/// The signs of numerics::kHadamardSigns in sixteen lanes.
+/// numerics::hadamard_sign of sixteen elements.
+struct HadamardSigns {
+  alignas(64) float of[kLanes] = {};
+  consteval HadamardSigns() {
+    for (i64 i = 0; i < kLanes; ++i) of[i] = static_cast<float>(numerics::hadamard_sign(i));
+  }
+};
 template <Lanes L>
 LATHE_INLINE L hadamard_signs() {
-  alignas(64) static constexpr float kSigns[kLanes] = {1,  1,  1,  -1, 1,  -1, -1, -1,
-                                                       -1, -1, -1, 1,  -1, 1,  -1, -1};
-  return L::load(kSigns);
+  static constexpr HadamardSigns kSigns;
+  return L::load(kSigns.of);
 }
 
 /// Divides by the root of the order: of 16 and 64 it is whole.
@@ -121,13 +127,12 @@ LATHE_INLINE void hadamard_row(float* x, int order) {
 /// The butterflies of 16 rows of sixteen columns.
 template <Lanes L>
 LATHE_INLINE void hadamard_sixteen(float* x) {
-  static constexpr bool kMinus[kLanes] = {false, false, false, true,  false, true,  true, true,
-                                          true,  true,  true,  false, true,  false, true, true};
+  static constexpr HadamardSigns kSigns;
   L v[kLanes];
 #pragma GCC unroll 16
   for (i64 i = 0; i < kLanes; ++i) {
     const L y = L::load(x + i * kPanelCols);
-    v[i] = kMinus[i] ? -y : y;
+    v[i] = kSigns.of[i] < 0 ? -y : y;
   }
 #pragma GCC unroll 4
   for (i64 stride = 1; stride < kLanes; stride *= 2)

@@ -20,11 +20,6 @@ inline constexpr float kFloatMax = std::numeric_limits<float>::max();
 inline constexpr float kFloatMinNormal = std::numeric_limits<float>::min();
 inline constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 
-template <Lanes L>
-LATHE_INLINE L magnitude(L x) {
-  return L::from(bits(x) & L::Bits::broadcast(0x7fffffff));
-}
-
 /// The power of two at or below |x|; 0 of zero, infinity of what is not finite.
 template <Lanes L>
 LATHE_INLINE L binade(L x) {
@@ -93,21 +88,26 @@ LATHE_INLINE L even_power(L a, L power, L rounded) {
   return select(one_value & stays & (a == power * L::broadcast(1.5F)), power, rounded);
 }
 
+/// The bits of floats that are not NaN without the lowest `cut`, to nearest even.
+template <class B>
+LATHE_INLINE B nearest_bits(B u, int cut) {
+  const u32 unit = u32{1} << cut, half = unit >> 1, odd = half > 0 ? 1 : 0;
+  const B add = B::broadcast(half - odd) + (u.shr(cut) & B::broadcast(odd));
+  return (u + add) & B::broadcast(~(unit - 1));
+}
+
 /// The bits of a float without the lowest `cut`, rounded.
 template <Lanes L, numerics::Tie T>
 LATHE_INLINE L round_bits(L a, const Target<L>& t, typename L::Bits random) {
   using B = typename L::Bits;
   const B u = bits(select(a < L::broadcast(kFloatMinNormal), L::broadcast(0), a));
-  const u32 unit = u32{1} << t.cut, half = unit >> 1;
-  B add = B::broadcast(half);
   if constexpr (T == numerics::Tie::even) {
-    const u32 odd = half > 0 ? 1 : 0;
-    add = B::broadcast(half - odd) + (u.shr(t.cut) & B::broadcast(odd));
-  } else if constexpr (T == numerics::Tie::stochastic) {
-    add = random.shr(16 - t.cut);
+    return L::from(min(nearest_bits(u, t.cut), t.largest));
+  } else {
+    const u32 unit = u32{1} << t.cut;
+    const B add = T == numerics::Tie::away ? B::broadcast(unit >> 1) : random.shr(16 - t.cut);
+    return L::from(min((u + add) & B::broadcast(~(unit - 1)), t.largest));
   }
-  const B rounded = (u + add) & B::broadcast(~(unit - 1));
-  return L::from(min(rounded, t.largest));
 }
 
 /// p = x times y, whose last bit says whether something was lost: rounded to odd, so that rounding

@@ -86,6 +86,12 @@ concept Lanes = requires {
   L::kSingle;
 };
 
+/// |x|; where kSingle.
+template <Lanes L>
+LATHE_INLINE L magnitude(const L& x) {
+  return L::from(bits(x) & L::Bits::broadcast(0x7fffffff));
+}
+
 LATHE_INLINE double real_part(double x) { return x; }
 LATHE_INLINE float real_part(float x) { return x; }
 LATHE_INLINE double real_part(const std::complex<double>& x) { return x.real(); }

@@ -15,11 +15,6 @@ namespace lathe::kernels {
 /// Which moment: it decides the map, and what rounding must not do.
 enum class Which : u8 { first, second };
 
-template <Lanes L>
-LATHE_INLINE L magnitude(const L& x) {
-  return -minus_abs(x);
-}
-
 /// The largest |x|, FLT_MAX at most.
 template <Lanes L>
 LATHE_INLINE float largest_of(const float* x, i64 count) {

@@ -39,6 +39,10 @@ enum class Scaling : u8 {
   hif4,     // 64 elements of a vector: E6M2 and two levels of flags
 };
 
+/// The sign that a random Hadamard transform gives element i before anything else: those of
+/// TransformerEngine, which repeat every 16 elements.
+constexpr int hadamard_sign(i64 i) { return (0xd7e8u >> (i % 16) & 1) != 0 ? -1 : 1; }
+
 /// How one operand is written down before it is multiplied.
 struct Encoding {
   Format format = Format::bf16;

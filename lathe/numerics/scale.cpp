@@ -93,7 +93,7 @@ std::array<double, 16> random_hadamard(std::span<const float, 16> x) {
   for (unsigned j = 0; j < 16; ++j) {
     for (unsigned i = 0; i < 16; ++i) {
       const bool minus = (std::popcount(i & j) & 1) != 0;
-      y[j] += x[i] * static_cast<double>(minus ? -kHadamardSigns[i] : kHadamardSigns[i]);
+      y[j] += x[i] * static_cast<double>(minus ? -hadamard_sign(i) : hadamard_sign(i));
     }
     y[j] /= 4;
   }

@@ -48,12 +48,10 @@ u8 nvfp4_scale(const Nvfp4Tensor& t, float block_amax, BadAmax bad = BadAmax::st
 /// What elements are multiplied by: min(fl(1 / fl(scale S_dec)), FLT_MAX); NaN for a scale of NaN.
 float nvfp4_inverse(const Nvfp4Tensor& t, u8 scale);
 
-/// x times the signs of kHadamardSigns, times the Sylvester matrix of order 16, over 4, in FP64,
+/// x times the signs of hadamard_sign, times the Sylvester matrix of order 16, over 4, in FP64,
 /// terms added in ascending order. Its transpose undoes it, so products of two operands that both
 /// went through it along their summed dimension are unchanged.
 std::array<double, 16> random_hadamard(std::span<const float, 16> x);
-inline constexpr std::array<int, 16> kHadamardSigns{1,  1,  1,  -1, 1,  -1, -1, -1,
-                                                    -1, -1, -1, 1,  -1, 1,  -1, -1};
 
 // Tiles of DeepSeek-V3: 1 x 128 of activations and gradients, 128 x 128 of weights, in E4M3.
 

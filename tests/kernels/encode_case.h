@@ -84,7 +84,7 @@ inline void transform(Vectors& x, int order) {
   for (i64 v = 0; v < x.count; ++v)
     for (i64 first = 0; first < x.depth; first += order) {
       for (i64 i = 0; i < order; ++i)
-        x.at(v, first + i) *= static_cast<float>(numerics::kHadamardSigns[i % 16]);
+        x.at(v, first + i) *= static_cast<float>(numerics::hadamard_sign(i));
       for (i64 stride = 1; stride < order; stride *= 2)
         for (i64 i = 0; i < order; ++i) {
           if ((i & stride) != 0) continue;
