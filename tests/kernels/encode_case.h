@@ -205,6 +205,17 @@ class Oracle {
     return flush(flush(x * static_cast<float>(b.pre)) * e_.head_room);
   }
 
+  /// A product of HiF4, which has more bits than a float: rounded to odd before head_room.
+  double with_head_room(double y) const {
+    if (e_.head_room == 1) return y;
+    auto f = static_cast<float>(y);
+    if (f != y) {
+      const u32 u = std::bit_cast<u32>(f) - (std::fabs(f) > std::fabs(y) ? 1 : 0);
+      f = std::bit_cast<float>(u | 1);
+    }
+    return flush(flush(f) * e_.head_room);
+  }
+
   void encode_hif4() {
     std::fill(wanted_.scales.begin(), wanted_.scales.end(), 1 / e_.head_room);
     for (i64 v = 0; v < x_.count; ++v)
@@ -218,7 +229,8 @@ class Oracle {
         for (i64 i = 0; i < n; ++i) {
           const int flags = (b.flags8 >> (i / 8) & 1) + (b.flags4 >> (i / 4) & 1);
           const double up = numerics::power_of_two(flags);
-          put(v, k + i, x_.at(v, k + i) * reciprocal / up, {reciprocal, base * up, 1});
+          put(v, k + i, with_head_room(x_.at(v, k + i) * reciprocal / up),
+              {reciprocal, base * up, 1});
         }
       }
   }

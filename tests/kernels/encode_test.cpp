@@ -180,7 +180,6 @@ TEST(Encode, GoldenRoundings) {
 
 TEST(Encode, HeadRoomComesAfterTheScaleAndLeavesWithTheScales) {
   for_encodings([](Encoding e) {
-    if (e.scaling == Scaling::hif4) return;
     e.head_room = 0.75F;
     for (const Along along : kBoth) expect_right(normal(kBf16, 33, 130), e, along, kDraws);
     e.head_room = 17.0F / 16;
