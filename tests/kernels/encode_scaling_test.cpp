@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "lathe/base/queue.h"
@@ -19,6 +21,7 @@
 #include "lathe/numerics/scale.h"
 #include "tests/kernels/encode_case.h"
 #include "tests/kernels/row_case.h"
+#include "tests/support/samples.h"
 
 namespace lathe::kernels {
 namespace {
@@ -333,37 +336,59 @@ TEST(EncodeFidelity, AddsToWhatIsThereInEveryTableAndForAnyThreads) {
   expect_same_for_any_threads(run);
 }
 
-struct Expected {
+struct Scheme {
+  std::string_view name;  // in kFigures
   Encoding encoding;
-  double decibels;
 };
 
-// Of 32768 normal deviates. The figures are of other samples: 0.3 dB is what they may differ by.
-TEST(EncodeFidelity, IsThatOfTheFormatsOnNormalDeviates) {
+std::vector<Scheme> schemes() {
   const auto mx = [](Format f, MxRule rule) {
     return Encoding{.format = f, .scaling = Scaling::mx, .mx_rule = rule};
   };
-  const Expected all[] = {{{.format = Format::bf16}, 55.6},
-                          {{.format = Format::e4m3, .scaling = Scaling::current}, 31.5},
-                          {{.format = Format::e5m2, .scaling = Scaling::current}, 25.5},
-                          {{.format = Format::hif8, .rounding = Tie::away}, 31.5},
-                          {mx(Format::e4m3, MxRule::floor), 30.8},
-                          {mx(Format::e4m3, MxRule::round_up), 31.5},
-                          {mx(Format::e5m2, MxRule::round_up), 25.5},
-                          {mx(Format::e2m3, MxRule::floor), 31.0},
-                          {mx(Format::e3m2, MxRule::floor), 25.3},
-                          {mx(Format::mxint8, MxRule::floor), 41.6},
-                          {mx(Format::e2m1, MxRule::floor), 18.9},
-                          {mx(Format::e2m1, MxRule::round_up), 18.8},
-                          {{.format = Format::e2m1, .scaling = Scaling::nvfp4}, 20.4}};
-  Matrix x(kF32, 64, 512);
-  x.fill(1234);
-  for (const Expected& x_of : all)
-    for (const Along along : kBoth) {
-      const Sums s = fidelity(select("auto"), x, x_of.encoding, along);
-      EXPECT_NEAR(10 * std::log10(s[kSignal] / s[kNoise]), x_of.decibels, 0.3)
-          << describe(x_of.encoding, along);
-    }
+  return {{"bf16", {.format = Format::bf16}},
+          {"e4m3", {.format = Format::e4m3, .scaling = Scaling::current}},
+          {"e5m2", {.format = Format::e5m2, .scaling = Scaling::current}},
+          {"hif8", {.format = Format::hif8, .rounding = Tie::away}},
+          {"mxfp8 floor", mx(Format::e4m3, MxRule::floor)},
+          {"mxfp8 round-up", mx(Format::e4m3, MxRule::round_up)},
+          {"mxfp8e5m2 round-up", mx(Format::e5m2, MxRule::round_up)},
+          {"mxfp6e2m3 floor", mx(Format::e2m3, MxRule::floor)},
+          {"mxfp6e3m2 floor", mx(Format::e3m2, MxRule::floor)},
+          {"mxint8 floor", mx(Format::mxint8, MxRule::floor)},
+          {"mxfp4 floor", mx(Format::e2m1, MxRule::floor)},
+          {"mxfp4 round-up", mx(Format::e2m1, MxRule::round_up)},
+          {"nvfp4", {.format = Format::e2m1, .scaling = Scaling::nvfp4}}};
+}
+
+/// The samples as 64 vectors of 512.
+Matrix vectors_of(const std::vector<float>& samples, Along along) {
+  const bool cols = along == Along::cols;
+  Matrix x(kF32, cols ? 64 : 512, cols ? 512 : 64);
+  for (i64 i = 0; i < testing_support::kSamples; ++i)
+    x.set(cols ? i / 512 : i % 512, cols ? i % 512 : i / 512, samples[static_cast<std::size_t>(i)]);
+  return x;
+}
+
+// Normal deviates, some with outliers, and a lognormal distribution of either sign.
+TEST(EncodeFidelity, IsThatOfTheReferenceOnThreeKindsOfData) {
+  const testing_support::Samples s = testing_support::samples();
+  const std::vector<float>* data[]{&s.normal, &s.outliers, &s.lognormal};
+  const std::vector<Scheme> all = schemes();
+  ASSERT_EQ(all.size(), std::size(testing_support::kFigures));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const testing_support::Figures& want = testing_support::kFigures[i];
+    ASSERT_EQ(all[i].name, want.name);
+    for (const Along along : kBoth)
+      for (std::size_t n = 0; n < 3; ++n) {
+        const Sums sums =
+            fidelity(select("auto"), vectors_of(*data[n], along), all[i].encoding, along);
+        const double decibels = 10 * std::log10(sums[kSignal] / sums[kNoise]);
+        const double underflow = 100 * sums[kUnderflow] / sums[kElements];
+        EXPECT_TRUE(testing_support::agree({decibels, underflow}, want.of[n]))
+            << describe(all[i].encoding, along) << ", data " << n << ": " << decibels << " dB, "
+            << underflow << " %";
+      }
+  }
 }
 
 }  // namespace
