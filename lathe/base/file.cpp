@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -116,6 +117,8 @@ Error failure(const std::string& what, const std::string& path, int error_number
       e.hint("free some space on that disk");
   } else if (error_number == EACCES || error_number == EPERM) {
     e.hint("check the permissions: ls -ld '{}'", path);
+  } else if (error_number == EROFS) {
+    e.hint("that disk can only be read: use a folder on another");
   }
   return e;
 }
@@ -164,12 +167,23 @@ void sync(int fd, const std::string& path) {
   if (faults::strikes(faults::Op::sync) || fsync(fd) != 0) throw failure("sync", path, errno);
 }
 
+/// False with errno set when it cannot be done.
+bool renamed(const std::string& from, const std::string& to) {
+  return !faults::strikes(faults::Op::rename) && std::rename(from.c_str(), to.c_str()) == 0;
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path) {
   std::string all;
   read_pieces(path, [&](const char* data, std::size_t n) { all.append(data, n); });
   return all;
+}
+
+std::optional<std::string> read_if_there(const std::string& path) {
+  struct stat s{};
+  if (stat(path.c_str(), &s) != 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  return read_file(path);
 }
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
@@ -255,9 +269,12 @@ std::string hash_file(const std::string& path) {
   return h.hex();
 }
 
-FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
+FileWriter::FileWriter(std::string path) : FileWriter(path, path) {}
+
+FileWriter::FileWriter(std::string path, std::string meant)
+    : path_(std::move(path)), meant_(std::move(meant)) {
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw failure("write", path_, errno);
+  if (descriptor_ < 0) throw failure("write", meant_, errno);
 }
 
 FileWriter::~FileWriter() {
@@ -273,44 +290,59 @@ void FileWriter::write(const void* data, std::size_t bytes) {
   written_ += static_cast<i64>(bytes);
   if (buffer_.size() + bytes > kBuffer) flush();
   if (bytes > kBuffer)
-    write_all(descriptor_, static_cast<const char*>(data), bytes, path_);
+    write_all(descriptor_, static_cast<const char*>(data), bytes, meant_);
   else
     buffer_.append(static_cast<const char*>(data), bytes);
 }
 
 void FileWriter::flush() {
-  write_all(descriptor_, buffer_.data(), buffer_.size(), path_);
+  write_all(descriptor_, buffer_.data(), buffer_.size(), meant_);
   buffer_.clear();
 }
 
 void FileWriter::finish() {
   flush();
-  sync(descriptor_, path_);
+  sync(descriptor_, meant_);
   // A network disk may report its quota as late as here.
   if (close(std::exchange(descriptor_, -1)) != 0) {
     const int e = errno;
     unlink(path_.c_str());
-    throw failure("close", path_, e);
+    throw failure("close", meant_, e);
   }
 }
 
 void write_atomically(const std::string& path, std::string_view bytes) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
-  FileWriter w(temporary);
+  FileWriter w(temporary, path);
   w.write(bytes);
   w.finish();
-  try {
-    rename_durably(temporary, path);
-  } catch (...) {
+  if (!renamed(temporary, path)) {
+    const int e = errno;
     unlink(temporary.c_str());
-    throw;
+    throw failure("replace", path, e);
+  }
+  sync_folder(parent_of(path));
+}
+
+void remove_leftovers(const std::string& path) {
+  const std::string begin = fs::path(path).filename().string() + ".tmp-";
+  std::error_code e, ignored;
+  const fs::directory_iterator end;
+  for (fs::directory_iterator i(parent_of(path), e); !e && i != end; i.increment(e)) {
+    const std::string name = i->path().filename().string();
+    if (name.size() > begin.size() && name.starts_with(begin) &&
+        name.find_first_not_of("0123456789", begin.size()) == std::string::npos)
+      fs::remove(i->path(), ignored);
   }
 }
 
 void rename_durably(const std::string& from, const std::string& to) {
-  if (faults::strikes(faults::Op::rename) || std::rename(from.c_str(), to.c_str()) != 0)
-    throw failure(fmt::format("rename '{}'", from), to, errno);
+  if (!renamed(from, to)) throw failure(fmt::format("rename '{}'", from), to, errno);
   sync_folder(parent_of(to));
+}
+
+bool sync_data(int descriptor) noexcept {
+  return !faults::strikes(faults::Op::sync) && fdatasync(descriptor) == 0;
 }
 
 void sync_folder(const std::string& path) {

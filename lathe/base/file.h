@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace lathe {
 
 /// The whole file. Throws Error when it is missing, a folder, or cannot be read.
 std::string read_file(const std::string& path);
+/// The same; nothing where there is no such file. One that cannot be looked at is an Error still.
+std::optional<std::string> read_if_there(const std::string& path);
 
 /// A file's bytes, mapped for reading as long as this lives.
 class MappedFile {
@@ -70,6 +73,8 @@ class FileWriter {
  public:
   /// Creates or truncates the file. Throws Error when it cannot.
   explicit FileWriter(std::string path);
+  /// The same where another name will be the file's in the end: errors name that one.
+  FileWriter(std::string path, std::string meant);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -88,7 +93,7 @@ class FileWriter {
  private:
   void flush();
 
-  std::string path_, buffer_;
+  std::string path_, meant_, buffer_;
   Hasher hasher_;
   i64 written_ = 0;
   int descriptor_ = -1;
@@ -97,11 +102,15 @@ class FileWriter {
 /// Replaces `path` by these bytes: a temporary file beside it, write, fsync, rename, fsync of the
 /// folder. Whatever happens, `path` holds the old bytes or the new ones.
 void write_atomically(const std::string& path, std::string_view bytes);
+/// Removes the temporary files that a process which was killed in that left beside `path`.
+void remove_leftovers(const std::string& path);
 
 /// Renames a file or folder and fsyncs the folder that holds the new name. A file already called
 /// `to` is replaced; so is an empty folder.
 void rename_durably(const std::string& from, const std::string& to);
 
+/// Makes what was written to an open file durable. False where that fails.
+bool sync_data(int descriptor) noexcept;
 /// Makes the names in a folder durable.
 void sync_folder(const std::string& path);
 

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,28 @@ TEST(File, AMissingFileAndAFolderAreErrorsThatNameThePath) {
       }
     }
   }
+}
+
+TEST(File, OnlyAFileThatIsNotThereIsReadAsNothing) {
+  const TemporaryFolder dir;
+  write_atomically(dir / "a", "x");
+  EXPECT_EQ(read_if_there(dir / "a"), "x");
+  EXPECT_EQ(read_if_there(dir / "none"), std::nullopt);
+  EXPECT_EQ(read_if_there(dir / "a/under-a-file"), std::nullopt);
+  ASSERT_EQ(symlink("loop", (dir / "loop").c_str()), 0);
+  EXPECT_THROW(read_if_there(dir / "loop"), Error);
+  EXPECT_THROW(read_if_there(dir.path()), Error);
+}
+
+TEST(File, LeftoversOfReplacingAreRemovedAndNothingElse) {
+  const TemporaryFolder dir;
+  for (const char* name : {"a", "a.tmp-12", "a.tmp-", "a.tmp-x1", "b.tmp-12"})
+    write_atomically(dir / name, "");
+  remove_leftovers(dir / "a");
+  remove_leftovers(dir / "none/a");
+  std::vector<std::string> left = names(dir.path());
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, std::vector<std::string>({"a", "a.tmp-", "a.tmp-x1", "b.tmp-12"}));
 }
 
 TEST(File, AFileThatCannotBeWrittenIsAnErrorThatNamesThePath) {
@@ -167,6 +191,30 @@ TEST_F(Faults, AFullDiskNamesThePathAndTheSpaceLeft) {
   } catch (const Error& e) {
     EXPECT_NE(e.where().find(dir / "a"), std::string::npos);
     EXPECT_NE(e.hint().find("bytes are left"), std::string::npos) << e.hint();
+  }
+}
+
+TEST_F(Faults, WhatFailsInReplacingNamesTheFileMeantAndNotTheOneBesideIt) {
+  const TemporaryFolder dir;
+  write_atomically(dir / "a", "old");
+  for (const auto op : {faults::Op::write, faults::Op::sync, faults::Op::rename})
+    for (const int number : {ENOSPC, EIO, EACCES, EROFS}) {
+      faults::fail_after(op, 0, number);
+      try {
+        write_atomically(dir / "a", "new");
+        ADD_FAILURE();
+      } catch (const Error& e) {
+        EXPECT_EQ(e.where(), dir / "a");
+        EXPECT_EQ(e.report().find(".tmp-"), std::string::npos) << e.report();
+        EXPECT_EQ(e.hint().empty(), number == EIO) << e.report();
+      }
+    }
+  EXPECT_EQ(read_file(dir / "a"), "old");
+  try {
+    write_atomically(dir / "none/b", "x");
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where(), dir / "none/b");
   }
 }
 

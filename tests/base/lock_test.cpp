@@ -27,7 +27,13 @@ TEST(FolderLock, IsHeldByOneAtATimeAndLetGoAtTheEnd) {
 
 TEST(FolderLock, SaysWhenItsFileCannotBeMade) {
   const testing_support::TemporaryFolder folder;
-  EXPECT_THROW(FolderLock(folder / "missing/lock", "training", ""), Error);
+  try {
+    const FolderLock lock(folder / "missing/lock", "training", "");
+    FAIL() << "no Error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where(), folder / "missing/lock");
+    EXPECT_NE(e.hint().find(folder / "missing"), std::string::npos) << e.hint();
+  }
 }
 
 }  // namespace
