@@ -82,8 +82,9 @@ std::optional<Fidelity> read_fidelity(const std::string& folder) {
   const std::string path = folder + "/fidelity.jsonl";
   if (!exists(path)) return std::nullopt;
   Fidelity f;
-  const MappedFile file(path);
-  for (std::string_view rest = file.text(); !rest.empty();) {
+  // Not mapped: a trainer that starts again cuts it.
+  const std::string lines = read_file(path);
+  for (std::string_view rest = lines; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));

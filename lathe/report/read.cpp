@@ -65,8 +65,9 @@ bool add_line(RunRecord& r, std::string_view line) {
 }
 
 void read_log(RunRecord& r, const std::string& path) {
-  const MappedFile file(path);
-  std::string_view rest = file.text();
+  // Not mapped: a trainer that starts again cuts it.
+  const std::string text = read_file(path);
+  std::string_view rest = text;
   i64 line_number = 0;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());

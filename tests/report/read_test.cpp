@@ -1,12 +1,16 @@
 #include "lathe/report/read.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <thread>
 
 #include "lathe/base/error.h"
+#include "lathe/report/compare_fidelity.h"
 #include "tests/report/run_folder.h"
 
 namespace lathe::report {
@@ -102,6 +106,27 @@ TEST(ReadRun, SurvivesAnyCutOfTheLog) {
     const bool readable = n == 0 || n + 1 >= log.find('\n') + 1;
     EXPECT_EQ(error_of(run.path()).empty(), readable) << n;
   }
+}
+
+// A pipe cannot be mapped. A trainer that starts again cuts its log, and a page that was mapped
+// from what is gone then ends the process that touches it.
+TEST(ReadRun, ReadsLogsAndDoesNotMapThem) {
+  const RunFolder run;
+  const std::string log = run.path() + "/log.jsonl", fidelity = run.path() + "/fidelity.jsonl";
+  ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(fidelity.c_str(), 0600), 0);
+  std::thread writer([&] {
+    run.write("log.jsonl", "{\"step\":1,\"loss\":2}\n");
+    run.write("fidelity.jsonl", "{\"step\":1,\"layer\":\"a\",\"operand\":\"x\"}\n");
+  });
+  try {
+    EXPECT_EQ(read_run(run.path()).steps.size(), 1U);
+    EXPECT_EQ(read_fidelity(run.path())->layers.size(), 1U);
+  } catch (const Error& e) {
+    ADD_FAILURE() << e.report();
+    for (const std::string& path : {log, fidelity}) open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  }
+  writer.join();
 }
 
 TEST(ReadRun, ReadsThePredictionAndTheConfiguration) {
