@@ -35,7 +35,9 @@ constexpr const char* kRecipeState = "recipe.safetensors";
 constexpr const char* kInfo = "state.json";
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kRecipe = "recipe.toml";
+// A tokenizer is read by what its name ends in.
 constexpr const char* kTokenizer = "tokenizer.json";
+constexpr const char* kScoredTokenizer = "tokenizer.bin";  // llama2.c's
 
 std::string to_text(const CheckpointInfo& i) {
   Json j = Json::object();
@@ -139,7 +141,9 @@ void write_all(const std::string& folder, const CheckpointContents& c) {
   files.write(kInfo, to_text(c.info));
   files.write(kConfig, c.config_toml);
   files.write(kRecipe, c.recipe_toml);
-  if (!c.tokenizer_path.empty()) files.write(kTokenizer, read_file(c.tokenizer_path));
+  if (!c.tokenizer_path.empty())
+    files.write(c.tokenizer_path.ends_with(".bin") ? kScoredTokenizer : kTokenizer,
+                read_file(c.tokenizer_path));
   files.write_manifest(c.info.step);
 }
 
@@ -174,8 +178,13 @@ Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
     if (!m.files.contains(name))
       throw Error("the checkpoint's manifest does not name {}", name)
           .at(folder_ + "/" + kManifestName);
-  if (m.files.contains(kRecipe)) recipe_path_ = folder_ + "/" + kRecipe;
-  if (m.files.contains(kTokenizer)) tokenizer_path_ = folder_ + "/" + kTokenizer;
+  const auto path_of = [&](const char* name) {
+    return m.files.contains(name) ? folder_ + "/" + name : std::string();
+  };
+  recipe_path_ = path_of(kRecipe);
+  recipe_state_path_ = path_of(kRecipeState);
+  tokenizer_path_ = path_of(kTokenizer);
+  if (tokenizer_path_.empty()) tokenizer_path_ = path_of(kScoredTokenizer);
   info_ = read_info(folder_ + "/" + kInfo);
 }
 
@@ -207,8 +216,8 @@ void Checkpoint::read_state(optim::Optimizer& o) const {
 }
 
 void Checkpoint::read_recipe_state(const std::vector<std::pair<std::string, Tensor>>& state) const {
-  const std::string path = folder_ + "/" + kRecipeState;
-  if (exists(path)) return SafeTensors(path).read_into(state, "the recipe");
+  if (!recipe_state_path_.empty())
+    return SafeTensors(recipe_state_path_).read_into(state, "the recipe");
   if (!state.empty())
     throw Error("the recipe has state ('{}'), the checkpoint none", state.front().first)
         .at(folder_)
@@ -218,9 +227,8 @@ void Checkpoint::read_recipe_state(const std::vector<std::pair<std::string, Tens
 void Checkpoint::read_histories(const parallel::ParamSet& p) const {
   const auto histories = p.histories();
   if (histories.empty()) return;
-  const std::string path = folder_ + "/" + kRecipeState;
-  if (!exists(path)) return read_recipe_state(histories);
-  SafeTensors(path).read_into(histories, "the recipe", Leftover::allowed);
+  if (recipe_state_path_.empty()) return read_recipe_state(histories);
+  SafeTensors(recipe_state_path_).read_into(histories, "the recipe", Leftover::allowed);
 }
 
 void Checkpoint::apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const {

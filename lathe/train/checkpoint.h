@@ -85,7 +85,8 @@ class Checkpoint {
   void apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const;
 
  private:
-  std::string folder_, tokenizer_path_, recipe_path_;
+  // Those that may be missing are empty then.
+  std::string folder_, tokenizer_path_, recipe_path_, recipe_state_path_;
   CheckpointInfo info_;
 };
 
@@ -94,7 +95,7 @@ struct LoadedModel {
   CheckpointInfo info;
   std::unique_ptr<const numerics::Recipe> recipe;
   std::string folder;          // the checkpoint's
-  std::string tokenizer_path;  // tokenizer.json inside it; empty: none
+  std::string tokenizer_path;  // inside it; empty: none
   Arena weights;
   parallel::ParamSet params;  // no gradients; call refresh_work before the first product
 };

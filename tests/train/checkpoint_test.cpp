@@ -74,6 +74,24 @@ TEST(Checkpoint, GivesBackEveryByteAndFact) {
   EXPECT_EQ(loaded(run.path()), m.bytes());
 }
 
+TEST(Checkpoint, KeepsTheEndingByWhichATokenizerIsRead) {
+  const TemporaryFolder run;
+  const TinyModel m(1);
+  CheckpointContents c = m.contents(50);
+  overwrite(run / "tok512.bin", "scores");
+  c.tokenizer_path = run / "tok512.bin";
+  const Checkpoint back(save_checkpoint(run.path(), c, 3));
+  EXPECT_EQ(back.tokenizer_path(), back.folder() + "/tokenizer.bin");
+  EXPECT_EQ(read_file(back.tokenizer_path()), "scores");
+}
+
+TEST(Checkpoint, ReadsNoFileThatItsManifestDoesNotName) {
+  const TemporaryFolder run;
+  const Checkpoint back(save_checkpoint(run.path(), TinyModel(1).contents(50), 3));
+  overwrite(back.folder() + "/recipe.safetensors", "a stranger's");
+  EXPECT_NO_THROW(back.read_recipe_state({}));
+}
+
 TEST(Checkpoint, RefusesAnotherWayOfStoringAndNamesTheKey) {
   const TemporaryFolder run;
   const TinyModel m(1);
