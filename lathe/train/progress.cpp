@@ -87,14 +87,17 @@ void Progress::step(const LogRecord& r) {
   if (!terminal_ || r.held_out_loss) return say(text);
   text.resize(std::min(text.size(), columns(out_) - 1));
   clear();
-  fmt::print(out_, "{}", text);
-  std::fflush(out_);
+  put(text);
   live_ = true;
 }
 
 void Progress::say(std::string_view text) {
   clear();
-  fmt::print(out_, "{}\n", text);
+  put(fmt::format("{}\n", text));
+}
+
+void Progress::put(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }
 

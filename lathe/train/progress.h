@@ -17,6 +17,7 @@ i64 resident_bytes();
 /// "1 h 04 min", "3 min 20 s", "12 s".
 std::string duration(double seconds);
 
+/// Nobody may be listening any more: what cannot be written is dropped.
 class Progress {
  public:
   /// `first` is the first step of this session, `steps` the last of the run, `memory` the bytes
@@ -33,6 +34,7 @@ class Progress {
 
  private:
   std::string describe(const LogRecord& r) const;
+  void put(std::string_view text);
   void clear();
 
   std::FILE* out_;

@@ -3,17 +3,22 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 
 namespace lathe::train {
 namespace {
 
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
 volatile std::sig_atomic_t g_received = 0;
-struct sigaction g_old_interrupt, g_old_terminate;
+std::array<struct sigaction, kSignals.size()> g_old;
 
 extern "C" void on_signal(int number) {
-  if (g_received != 0) _exit(128 + number);
-  g_received = number;
+  const bool insists = number != SIGHUP && g_received != 0 && g_received != SIGHUP;
+  if (insists) _exit(128 + number);
+  if (g_received == 0 || number != SIGHUP) g_received = number;
 }
 
 }  // namespace
@@ -21,16 +26,18 @@ extern "C" void on_signal(int number) {
 StopSignal::StopSignal() {
   g_received = 0;
   struct sigaction a{};
-  a.sa_handler = on_signal;
   a.sa_flags = SA_RESTART;
   sigemptyset(&a.sa_mask);
-  sigaction(SIGINT, &a, &g_old_interrupt);
-  sigaction(SIGTERM, &a, &g_old_terminate);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    a.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : on_signal;
+    sigaction(kSignals[i], &a, &g_old[i]);
+    if (kSignals[i] == SIGHUP && g_old[i].sa_handler == SIG_IGN)
+      sigaction(SIGHUP, &g_old[i], nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {
-  sigaction(SIGINT, &g_old_interrupt, nullptr);
-  sigaction(SIGTERM, &g_old_terminate, nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &g_old[i], nullptr);
 }
 
 int StopSignal::received() const { return g_received; }

@@ -1,9 +1,12 @@
 #pragma once
-// Stopping by signal: the first SIGINT or SIGTERM asks, the second ends the process at once.
+// Stopping by signal: the first SIGINT or SIGTERM asks, the second ends the process at once. SIGHUP
+// asks too, but never ends it: a terminal that goes away may say so more than once. It and SIGPIPE
+// are of a terminal or a program that is no longer there, which must not cost a checkpoint.
 
 namespace lathe::train {
 
-/// Listens for as long as it lives; one at a time.
+/// Listens for as long as it lives, during which SIGPIPE is ignored; one at a time. SIGHUP stays
+/// ignored where it was (nohup).
 class StopSignal {
  public:
   StopSignal();
