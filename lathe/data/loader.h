@@ -15,6 +15,7 @@ struct ShardsInfo {
   i64 vocab = 0;               // the tokenizer's
   std::string tokenizer_hash;  // of the tokenizer.json beside them
   std::string tokenizer_path;
+  std::string tokens_hash;  // of all token files
 };
 
 /// Reads the folder's index, which `lathe data` writes last. Throws Error when it is missing,

@@ -1,6 +1,8 @@
 #include "lathe/data/shards_index.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "lathe/base/error.h"
@@ -59,6 +61,18 @@ ShardsIndex index_from(const Json& j) {
   return x;
 }
 
+/// Over the hashes of the files, each part with its name.
+std::string hash_of_tokens(const ShardsIndex& x) {
+  Hasher h;
+  const auto add = [&](std::string_view name, const ShardsIndex::Part& p) {
+    h.add(name);
+    for (const TokensEntry& f : p.files) h.add(f.hash);
+  };
+  add("train", x.train);
+  add("held out", x.held_out);
+  return h.hex();
+}
+
 }  // namespace
 
 ShardsIndex read_index(const std::string& folder) {
@@ -105,7 +119,8 @@ ShardsInfo read_shards_info(const std::string& folder) {
           x.text_bytes,
           x.kind.vocab,
           x.kind.tokenizer_hash,
-          folder + "/" + x.tokenizer_file};
+          folder + "/" + x.tokenizer_file,
+          hash_of_tokens(x)};
 }
 
 }  // namespace lathe::data

@@ -50,6 +50,7 @@ std::string to_text(const CheckpointInfo& i) {
   j["recipe"] = i.recipe;
   j["results_hash"] = i.results_hash;
   j["tokenizer_hash"] = i.tokenizer_hash;
+  j["tokens_hash"] = i.tokens_hash;
   j["moments"] = i.moments;
   j["weights"] = i.weights;
   j["model"] = to_json(i.model);
@@ -69,6 +70,7 @@ CheckpointInfo read_info(const std::string& path) {
     i.recipe = j.at("recipe").get<std::string>();
     i.results_hash = j.at("results_hash").get<std::string>();
     i.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
+    i.tokens_hash = j.value("tokens_hash", i.tokens_hash);
     i.moments = j.value("moments", i.moments);
     i.weights = j.value("weights", i.weights);
     i.model = model_from_json(j.at("model"), path);

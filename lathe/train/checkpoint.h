@@ -25,6 +25,7 @@ struct CheckpointInfo {
   double seconds = 0;  // of training so far
   i64 seed = 0;
   std::string recipe, results_hash, tokenizer_hash;
+  std::string tokens_hash;  // of the shards; empty in a checkpoint from before it was kept
   std::string moments = "fp32", weights = "master";  // optimizer.moments and .weights
   model::ModelConfig model;                          // resolved
 };

@@ -63,6 +63,11 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
     throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
         .at(c.data.shards)
         .hint("use another folder: --set run.folder=…");
+  // A checkpoint from before this was kept does not name its tokens.
+  if (!info.tokens_hash.empty() && info.tokens_hash != shards.tokens_hash)
+    throw Error("the tokens are not those that the checkpoint was trained on")
+        .at(c.data.shards)
+        .hint("make the shards again from the text they had, or begin a run: --set run.folder=…");
   checkpoint.read_weights(trainer.params());
   checkpoint.read_state(trainer.optimizer());
   checkpoint.read_recipe_state(trainer.recipe_state());
@@ -78,6 +83,7 @@ class Run {
   Outcome go();
 
  private:
+  CheckpointInfo facts() const;
   void begin();
   LogRecord step(i64 number);
   void note_precision(i64 number, const StepResult& s);
@@ -127,14 +133,22 @@ Run::Run(const RunConfig& c, const Footprint& need, const LoopOptions& o)
                 static_cast<u64>(c.run.seed)),
       held_out_(held_out_loader(c, shards_)) {
   if (c.train.sample_tokens > 0) tokenizer_ = data::Tokenizer::load(shards_.tokenizer_path);
-  at_.seed = c.run.seed;
-  at_.recipe = recipe_of(c).name;
-  at_.results_hash = results_hash(c);
-  at_.tokenizer_hash = shards_.tokenizer_hash;
-  at_.moments = c.optimizer.moments;
-  at_.weights = c.optimizer.weights;
-  at_.model = c.model;
-  at_.steps = c.train.steps;
+  at_ = facts();
+}
+
+/// Of a run that has taken no step.
+CheckpointInfo Run::facts() const {
+  CheckpointInfo i;
+  i.steps = c_.train.steps;
+  i.seed = c_.run.seed;
+  i.recipe = recipe_of(c_).name;
+  i.results_hash = results_hash(c_);
+  i.tokenizer_hash = shards_.tokenizer_hash;
+  i.tokens_hash = shards_.tokens_hash;
+  i.moments = c_.optimizer.moments;
+  i.weights = c_.optimizer.weights;
+  i.model = c_.model;
+  return i;
 }
 
 void Run::begin() {
@@ -144,7 +158,11 @@ void Run::begin() {
   if (checkpoint_.empty()) {
     trainer_.init();
   } else {
-    at_ = restore(c_, checkpoint_, trainer_, shards_);
+    const CheckpointInfo there = restore(c_, checkpoint_, trainer_, shards_);
+    at_.step = there.step;
+    at_.sequences = there.sequences;
+    at_.tokens = there.tokens;
+    at_.seconds = there.seconds;
     if (options_.use_previous) move_latest(folder_.path(), checkpoint_);
   }
   saved_ = at_.step;

@@ -36,30 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing_support::TemporaryFolder;
 
-/// The log without what depends on the clock and the machine.
-std::vector<std::string> log_of(const std::string& folder) {
-  std::vector<std::string> lines;
-  std::ifstream f(folder + "/log.jsonl");
-  for (std::string line; std::getline(f, line);) {
-    auto j = nlohmann::ordered_json::parse(line);
-    for (const char* key : {"seconds", "tokens_per_second", "mfu", "rss"}) j.erase(key);
-    lines.push_back(j.dump());
-  }
-  return lines;
-}
-
 std::string weights_of(const std::string& folder) {
   return read_file(find_checkpoint(folder) + "/model.safetensors") +
          read_file(find_checkpoint(folder) + "/optimizer.safetensors");
-}
-
-std::string error_of(const RunConfig& c, bool use_previous = false) {
-  try {
-    train_quietly(c, use_previous);
-  } catch (const Error& e) {
-    return e.report();
-  }
-  return {};
 }
 
 /// The uninterrupted run that all others must equal.

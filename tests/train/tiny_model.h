@@ -54,6 +54,7 @@ struct TinyModel {
                      .recipe = "fp32",
                      .results_hash = "abc",
                      .tokenizer_hash = "def",
+                     .tokens_hash = "ghi",
                      .model = config},
             .params = params,
             .state = optimizer->state(),

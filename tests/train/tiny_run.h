@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/rng.h"
 #include "lathe/data/ingest.h"
@@ -80,7 +82,6 @@ warmup = 5
   return read_run(ConfigFile::parse(text, "tiny.toml", overrides));
 }
 
-/// A run's log as it matters: what may not depend on time or machine.
 inline Outcome train_quietly(const RunConfig& c, bool use_previous = false) {
   std::FILE* nowhere = std::fopen("/dev/null", "w");
   struct Close {
@@ -89,6 +90,28 @@ inline Outcome train_quietly(const RunConfig& c, bool use_previous = false) {
   } close{nowhere};
   return train(c, measure(c),
                {.use_previous = use_previous, .people = nowhere, .records = nullptr});
+}
+
+/// The report of what ends such a run; nothing when it ends as it should.
+inline std::string error_of(const RunConfig& c, bool use_previous = false) {
+  try {
+    train_quietly(c, use_previous);
+  } catch (const Error& e) {
+    return e.report();
+  }
+  return {};
+}
+
+/// The log without what depends on the clock and the machine.
+inline std::vector<std::string> log_of(const std::string& folder) {
+  std::vector<std::string> lines;
+  std::ifstream f(folder + "/log.jsonl");
+  for (std::string line; std::getline(f, line);) {
+    auto j = nlohmann::ordered_json::parse(line);
+    for (const char* key : {"seconds", "tokens_per_second", "mfu", "rss"}) j.erase(key);
+    lines.push_back(j.dump());
+  }
+  return lines;
 }
 
 }  // namespace lathe::train
