@@ -104,8 +104,9 @@ std::string page(const train::RunConfig& c, const train::Footprint& f, const Mem
                    count_text(model_flops_per_token(c)));
   s += fmt::format("  {:<12} {:>10} moved a step\n", "bytes", count_text(f.step.bytes) + "B");
   const i64 disk = saved_bytes(c), left = free_disk(c.run.folder);
-  s += fmt::format("\ndisk         {} a checkpoint, {} are kept", bytes_text(disk),
-                   t.keep_checkpoints);
+  s += fmt::format(
+      "\ndisk         {} a checkpoint, {} are kept, and one more while it is written: {}",
+      bytes_text(disk), t.keep_checkpoints, bytes_text((t.keep_checkpoints + 1) * disk));
   s += left < 0 ? "\n" : fmt::format("; {} free at {}\n", bytes_text(left), c.run.folder);
   return s;
 }

@@ -92,7 +92,7 @@ void check_space(const std::string& folder, i64 need) {
     throw Error("a checkpoint of {} MB does not fit the {} MB left on the disk", need / 1'000'000,
                 left / 1'000'000)
         .at(folder)
-        .hint("free some space, or lower train.keep_checkpoints");
+        .hint("free some space, or start again with a lower train.keep_checkpoints");
 }
 
 /// Writes the files of a checkpoint one by one, noting each in the manifest.
@@ -147,6 +147,26 @@ void write_all(const std::string& folder, const CheckpointContents& c) {
     files.write(c.tokenizer_path.ends_with(".bin") ? kScoredTokenizer : kTokenizer,
                 read_file(c.tokenizer_path));
   files.write_manifest(c.info.step);
+}
+
+LoadedModel load_folder(const std::string& folder) {
+  const Checkpoint c(folder);
+  model::check(c.info().model);
+  auto recipe = std::make_unique<const numerics::Recipe>(c.recipe());
+  const auto specs = model::param_specs(c.info().model);
+  const parallel::Storage storage{.bf16_weights = c.info().weights == "bf16"};
+  Arena measuring("weights");
+  {
+    const parallel::ParamSet dry(specs, *recipe, measuring, nullptr, storage);
+  }
+  Arena weights("weights", measuring.peak());
+  parallel::ParamSet params(specs, *recipe, weights, nullptr, storage);
+  c.read_weights(params);
+  c.read_histories(params);
+  params.choose(*recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
+  c.apply_choices(*recipe, params);
+  return {c.info(),           std::move(recipe),  folder,
+          c.tokenizer_path(), std::move(weights), std::move(params)};
 }
 
 }  // namespace
@@ -239,34 +259,25 @@ void Checkpoint::apply_choices(const numerics::Recipe& r, parallel::ParamSet& p)
   const FidelityWatch dry(r, 0, p, measured);
   Arena state("state", measured.peak());
   const FidelityWatch watch(r, 0, p, state);
-  SafeTensors(folder_ + "/" + kRecipeState)
-      .read_into(watch.state(), "the recipe", Leftover::allowed);
+  if (recipe_state_path_.empty()) return read_recipe_state(watch.state());
+  SafeTensors(recipe_state_path_).read_into(watch.state(), "the recipe", Leftover::allowed);
   watch.apply(p);
 }
 
 LoadedModel load_model(const std::string& path, Pick pick) {
-  const std::string folder = find_checkpoint(path, pick);
+  std::string folder = find_checkpoint(path, pick);
   if (folder.empty())
     throw Error("there is no checkpoint")
         .at(path)
         .hint("name a run folder that `lathe train` has written a checkpoint to");
-  const Checkpoint c(folder);
-  model::check(c.info().model);
-  auto recipe = std::make_unique<const numerics::Recipe>(c.recipe());
-  const auto specs = model::param_specs(c.info().model);
-  const parallel::Storage storage{.bf16_weights = c.info().weights == "bf16"};
-  Arena measuring("weights");
-  {
-    const parallel::ParamSet dry(specs, *recipe, measuring, nullptr, storage);
-  }
-  Arena weights("weights", measuring.peak());
-  parallel::ParamSet params(specs, *recipe, weights, nullptr, storage);
-  c.read_weights(params);
-  c.read_histories(params);
-  params.choose(*recipe, c.info().step + 1, std::max<i64>(c.info().steps, 1));
-  c.apply_choices(*recipe, params);
-  return {c.info(),           std::move(recipe),  folder,
-          c.tokenizer_path(), std::move(weights), std::move(params)};
+  for (;;) try {
+      return load_folder(folder);
+    } catch (const Error&) {
+      // A run that trains meanwhile has moved on and taken this one away.
+      const std::string now = find_checkpoint(path, pick);
+      if (now == folder) throw;
+      folder = now;
+    }
 }
 
 }  // namespace lathe::train

@@ -46,18 +46,24 @@ struct CheckpointContents {
 /// and nothing half-written is left.
 std::string save_checkpoint(const std::string& run_folder, const CheckpointContents& c, i64 keep);
 
-/// Removes what a save that was cut short left behind.
+/// Removes what saves that were cut short left behind.
 void remove_unfinished_checkpoints(const std::string& run_folder);
 
 enum class Pick : u8 { latest, previous };
 
 /// The folder of a checkpoint: `path` itself if it is one, else the one that the run folder `path`
-/// names as latest, or the newest one older than that. Empty when the run has none. Throws Error
-/// when `latest` is damaged or names nothing.
+/// names as latest, or the newest whole one older than that (those that are damaged are named in a
+/// warning). Where nothing names the latest, the only checkpoint is it. Empty when the run has
+/// none. Throws Error when `latest` is damaged, names nothing, or is missing beside several
+/// checkpoints.
 std::string find_checkpoint(const std::string& path, Pick pick = Pick::latest);
 
-/// Makes the run go on from `checkpoint`, one of its own.
+/// Makes `checkpoint`, one of the run's own, the latest.
 void move_latest(const std::string& run_folder, const std::string& checkpoint);
+
+/// The same for a run that goes on from it. Those behind it that are damaged are removed, with a
+/// warning, and of it and those before it all but the newest `keep`.
+void go_on_from(const std::string& run_folder, const std::string& checkpoint, i64 keep);
 
 /// A checkpoint whose every file has been found to have the size and hash that its manifest names.
 class Checkpoint {
@@ -102,7 +108,8 @@ struct LoadedModel {
 };
 
 /// Reads the weights of a run folder's latest checkpoint, or of a checkpoint folder. Throws Error
-/// when there is none or when it is damaged.
+/// when there is none or when it is damaged. A checkpoint that a trainer replaces and removes
+/// meanwhile is no error: the next one is read.
 LoadedModel load_model(const std::string& path, Pick pick = Pick::latest);
 
 }  // namespace lathe::train

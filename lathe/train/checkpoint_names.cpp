@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,6 +15,7 @@
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/log.h"
 #include "lathe/base/view.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/manifest.h"
@@ -59,6 +61,44 @@ std::vector<i64> steps_of(const std::string& run_folder) {
   return steps;
 }
 
+/// What is wrong with a checkpoint, if anything is.
+std::optional<Error> damage_of(const std::string& folder) {
+  try {
+    read_verified(folder);
+  } catch (const Error& e) {
+    return e;
+  }
+  return std::nullopt;
+}
+
+/// The name of the checkpoint to go on from; empty where the run has none.
+std::string latest_name(const std::string& run_folder) {
+  const std::string name = read_latest(run_folder);
+  if (!name.empty()) return name;
+  const std::vector<i64> steps = steps_of(run_folder);
+  if (steps.empty()) return {};
+  // So does a run leave it that died before it could write its first `latest`.
+  if (steps.size() == 1) return checkpoint_name(steps.front());
+  throw Error("the file that names the latest of {} checkpoints is missing", steps.size())
+      .at(latest_path(run_folder))
+      .hint("echo {} > {}", checkpoint_name(steps.back()), latest_path(run_folder));
+}
+
+/// The newest one that is older than `latest` and whole.
+std::string previous_folder(const std::string& run_folder, const std::string& latest) {
+  std::vector<i64> older = steps_of(run_folder);
+  std::erase_if(older, [&](i64 s) { return s >= step_of(latest); });
+  for (; !older.empty(); older.pop_back()) {
+    std::string folder = checkpoints_folder(run_folder) + "/" + checkpoint_name(older.back());
+    const std::optional<Error> damage = damage_of(folder);
+    if (!damage) return folder;
+    warn("passed over {}: {} ({})", checkpoint_name(older.back()), damage->what(), damage->where());
+  }
+  throw Error("there is no whole checkpoint before {}", latest)
+      .at(checkpoints_folder(run_folder))
+      .hint("start again in another folder: --set run.folder=…");
+}
+
 }  // namespace
 
 std::string checkpoints_folder(const std::string& run_folder) {
@@ -69,8 +109,9 @@ std::string checkpoint_name(i64 step) { return fmt::format("step-{:08}", step); 
 
 std::string read_latest(const std::string& run_folder) {
   const std::string path = latest_path(run_folder);
-  if (!exists(path)) return {};
-  std::string name = read_file(path);
+  const std::optional<std::string> text = read_if_there(path);
+  if (!text) return {};
+  std::string name = *text;
   if (name.ends_with('\n')) name.pop_back();
   if (step_of(name) < 0)
     throw Error("the file that names the latest checkpoint is damaged")
@@ -85,6 +126,10 @@ bool is_latest(const std::string& run_folder, const std::string& name) noexcept 
   } catch (const std::exception&) {
     return false;
   }
+}
+
+bool has_checkpoints(const std::string& run_folder) {
+  return exists(latest_path(run_folder)) || !steps_of(run_folder).empty();
 }
 
 void discard(const std::string& folder) noexcept {
@@ -114,31 +159,43 @@ void remove_unfinished_checkpoints(const std::string& run_folder) {
   for_names(run_folder, [&](const std::string& name) {
     if (name.starts_with(kUnfinished)) discard(checkpoints_folder(run_folder) + "/" + name);
   });
+  remove_leftovers(latest_path(run_folder));
 }
 
 void move_latest(const std::string& run_folder, const std::string& checkpoint) {
   write_atomically(latest_path(run_folder), fs::path(checkpoint).filename().string() + "\n");
 }
 
-std::string find_checkpoint(const std::string& path, Pick pick) {
-  if (exists(path + "/" + kManifestName)) return path;
-  const std::string latest = read_latest(path);
-  if (latest.empty()) return {};
-  const std::string all = checkpoints_folder(path) + "/";
-  if (pick == Pick::latest) {
-    if (!is_folder(all + latest))
-      throw Error("the latest checkpoint, {}, is not there", latest)
-          .at(latest_path(path))
-          .hint("`lathe train RUN.toml --use-previous` goes on from the one before it");
-    return all + latest;
+void go_on_from(const std::string& run_folder, const std::string& checkpoint, i64 keep) {
+  const std::string name = fs::path(checkpoint).filename().string();
+  if (!is_latest(run_folder, name)) move_latest(run_folder, checkpoint);
+  for (const i64 step : steps_of(run_folder)) {
+    if (step <= step_of(name)) continue;
+    const std::string behind = checkpoints_folder(run_folder) + "/" + checkpoint_name(step);
+    const std::optional<Error> damage = damage_of(behind);
+    if (!damage) continue;
+    warn("removed {}: {} ({})", checkpoint_name(step), damage->what(), damage->where());
+    discard(behind);
   }
-  const std::vector<i64> steps = steps_of(path);
-  const auto newer = std::lower_bound(steps.begin(), steps.end(), step_of(latest));
-  if (newer == steps.begin())
-    throw Error("there is no checkpoint before {}", latest)
-        .at(checkpoints_folder(path))
-        .hint("start again in another folder: --set run.folder=…");
-  return all + checkpoint_name(*(newer - 1));
+  prune(run_folder, step_of(name), keep);
+}
+
+std::string find_checkpoint(const std::string& path, Pick pick) {
+  if (exists(path + "/" + kManifestName)) {
+    if (pick == Pick::latest) return path;
+    throw Error("this is one checkpoint, and not a run that has others before it")
+        .at(path)
+        .hint("name the run folder, or leave --use-previous out");
+  }
+  const std::string latest = latest_name(path);
+  if (latest.empty()) return {};
+  if (pick == Pick::previous) return previous_folder(path, latest);
+  const std::string folder = checkpoints_folder(path) + "/" + latest;
+  if (!is_folder(folder))
+    throw Error("the latest checkpoint, {}, is not there", latest)
+        .at(latest_path(path))
+        .hint("`lathe train RUN.toml --use-previous` goes on from the one before it");
+  return folder;
 }
 
 }  // namespace lathe::train

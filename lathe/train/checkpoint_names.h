@@ -15,10 +15,13 @@ std::string checkpoints_folder(const std::string& run_folder);
 std::string checkpoint_name(i64 step);
 
 /// The name in `latest`; empty when there is no such file. Throws Error when it holds anything
-/// else.
+/// else, or cannot be looked at.
 std::string read_latest(const std::string& run_folder);
 /// Whether `latest` can be read and holds this name. Never throws.
 bool is_latest(const std::string& run_folder, const std::string& name) noexcept;
+
+/// Whether a run folder holds any.
+bool has_checkpoints(const std::string& run_folder);
 
 /// Removes a folder if it is there, in such a way that what a crash leaves is no checkpoint. Never
 /// throws: what cannot be removed stays.

@@ -163,7 +163,7 @@ void Run::begin() {
     at_.sequences = there.sequences;
     at_.tokens = there.tokens;
     at_.seconds = there.seconds;
-    if (options_.use_previous) move_latest(folder_.path(), checkpoint_);
+    go_on_from(folder_.path(), checkpoint_, c_.train.keep_checkpoints);
   }
   saved_ = at_.step;
   if (at_.step >= c_.train.steps) return;
@@ -171,12 +171,12 @@ void Run::begin() {
   peak_ = measure_peak(k_, recipe_of(c_), q_);
   log_.emplace(folder_.file("log.jsonl"), at_.step);
   events_.emplace(folder_.path(), at_.step);
-  write_run_json(folder_.file("run.json"), {.config = c_,
-                                            .footprint = need_,
-                                            .kernels = kernels::describe(k_),
-                                            .threads = q_.threads(),
-                                            .peak = peak_,
-                                            .first_step = at_.step + 1});
+  write_run_json(folder_.file(kRunJson), {.config = c_,
+                                          .footprint = need_,
+                                          .kernels = kernels::describe(k_),
+                                          .threads = q_.threads(),
+                                          .peak = peak_,
+                                          .first_step = at_.step + 1});
   progress_.emplace(options_.people, at_.step + 1, c_.train.steps, need_.total());
   progress_->say(fmt::format("kernels {}, {} threads, a peak of {:.0f} GFLOP/s measured now",
                              kernels::describe(k_), q_.threads(), peak_ / 1e9));

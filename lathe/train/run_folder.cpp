@@ -115,6 +115,7 @@ RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
         .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
               path_);
   }
+  for (const char* name : {kConfig, kRecipeFile, kRunJson}) remove_leftovers(file(name));
   write_atomically(file(kRecipeFile), numerics::to_toml(recipe_of(c)));
   write_atomically(config, to_toml(c));
 }

@@ -38,6 +38,8 @@ struct RunFacts {
   i64 first_step = 1;
 };
 
+inline constexpr const char* kRunJson = "run.json";
+
 void write_run_json(const std::string& path, const RunFacts& f);
 
 }  // namespace lathe::train

@@ -13,6 +13,7 @@
 #include "lathe/base/units.h"
 #include "lathe/base/view.h"
 #include "lathe/plan/machine.h"
+#include "lathe/plan/per_parameter.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 
@@ -87,6 +88,15 @@ TEST(Plan, JsonHoldsEveryQuantityAndTheConfiguration) {
   for (const train::Footprint::Part& p : f.parts) EXPECT_EQ(j["memory"][p.name]["bytes"], p.bytes);
   const ConfigFile back = ConfigFile::parse(j["config"].get<std::string>(), "json");
   EXPECT_EQ(train::to_toml(train::read_run(back)), train::to_toml(c));
+}
+
+TEST(Plan, TheDiskMustHoldOneCheckpointMoreThanAreKept) {
+  train::RunConfig c = config("configs/tiny.toml");
+  c.train.keep_checkpoints = 3;
+  const train::Footprint f = train::measure(c);
+  const std::string text = page(c, f, memory()), all = bytes_text(4 * saved_bytes(c));
+  EXPECT_NE(text.find("3 are kept, and one more while it is written: " + all), std::string::npos)
+      << text;
 }
 
 TEST(Plan, AMachineThatTellsNothingLeavesTheRowOut) {

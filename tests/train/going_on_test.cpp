@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -16,6 +18,8 @@
 #include "lathe/data/ingest.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
+#include "lathe/train/footprint.h"
+#include "lathe/train/loop.h"
 #include "lathe/train/manifest.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/signalled_run.h"
@@ -33,6 +37,18 @@ class GoingOn : public testing::Test {
     more.insert(more.begin(), {"train.steps=12", "train.checkpoint_every=4", "train.eval_every=0",
                                "schedule.warmup=0"});
     return tiny_run(run_, more);
+  }
+  /// Names of the checkpoints, ascending.
+  std::vector<std::string> checkpoints() const {
+    std::vector<std::string> names;
+    for (const auto& e : fs::directory_iterator(run_ + "/checkpoints"))
+      if (e.is_directory()) names.push_back(e.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories(run_);
+    std::ofstream(run_ + "/" + name, std::ios::trunc) << text;
   }
   TemporaryFolder folder_;
   const std::string run_ = folder_ / "run";
@@ -88,6 +104,50 @@ TEST_F(GoingOn, LongerUnderAConstantScheduleSaysSoInItsCheckpoints) {
   train_quietly(run({"schedule.name=constant", "train.steps=4"}));
   train_quietly(run({"schedule.name=constant", "train.steps=8"}));
   EXPECT_EQ(Checkpoint(find_checkpoint(run_)).info().steps, 8);
+}
+
+TEST_F(GoingOn, FromItsOnlyCheckpointWritesLatestAgain) {
+  ASSERT_EQ(WEXITSTATUS(train_and_signal(run(), 3, {SIGTERM})), 0);
+  fs::remove(run_ + "/checkpoints/latest");
+  ASSERT_EQ(WTERMSIG(train_and_signal(run(), 1, {SIGKILL})), SIGKILL);
+  EXPECT_EQ(log_of(run_).size(), 4u);
+  EXPECT_EQ(read_file(run_ + "/checkpoints/latest"), "step-00000003\n");
+}
+
+TEST_F(GoingOn, FromAnEarlierCheckpointRemovesThoseAfterItThatAreDamaged) {
+  const RunConfig c = run({"train.keep_checkpoints=9"});
+  train_quietly(c);
+  for (const char* name : {"step-00000008", "step-00000012"})
+    std::ofstream(run_ + "/checkpoints/" + name + "/model.safetensors", std::ios::app) << "x";
+  const int status = status_of_process([&] {
+    const RaisingStream records(1, {SIGKILL});
+    train(
+        c, measure(c),
+        {.use_previous = true, .people = std::fopen("/dev/null", "w"), .records = records.file()});
+    return 0;
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(log_of(run_).size(), 5u);
+  EXPECT_EQ(checkpoints(), std::vector<std::string>({"step-00000004"}));
+}
+
+TEST_F(GoingOn, KeepsNoMoreCheckpointsThanItNowShould) {
+  train_quietly(run());
+  ASSERT_EQ(checkpoints().size(), 3u);
+  EXPECT_EQ(train_quietly(run({"train.keep_checkpoints=1"})).how, Outcome::How::was_finished);
+  EXPECT_EQ(checkpoints(), std::vector<std::string>({"step-00000012"}));
+}
+
+TEST_F(GoingOn, RemovesWhatACrashLeftAndNothingElse) {
+  train_quietly(run({"train.steps=1"}));
+  const std::vector<std::string> ours{"config.toml.tmp-123", "recipe.toml.tmp-7", "run.json.tmp-99",
+                                      "checkpoints/latest.tmp-5"};
+  const std::vector<std::string> others{"notes.tmp-1", "config.toml.tmp-mine", "log.jsonl.tmp-"};
+  for (const auto& names : {ours, others})
+    for (const std::string& name : names) write(name, "half");
+  train_quietly(run({"train.steps=1"}));
+  for (const std::string& name : ours) EXPECT_FALSE(exists(run_ + "/" + name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(exists(run_ + "/" + name)) << name;
 }
 
 }  // namespace
