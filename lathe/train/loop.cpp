@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,16 +86,18 @@ class Run {
  private:
   CheckpointInfo facts() const;
   void begin();
-  LogRecord step(i64 number);
+  bool take_steps();
+  void step(i64 number);
+  StepResult learn(i64 number, double& seconds);
+  LogRecord record_of(i64 number, const StepResult& s, double seconds) const;
   void note_precision(i64 number, const StepResult& s);
   double held_out_loss(i64 step);
-  void evaluate(LogRecord& r);
+  void sample(LogRecord& r);
   void write(const LogRecord& r);
   void write_checkpoint();
   void save();
   void save_or_go_on();
   void save_before_leaving();
-  Outcome stopped();
 
   const RunConfig& c_;
   const Footprint& need_;
@@ -112,6 +115,7 @@ class Run {
 
   double peak_ = 0;
   CheckpointInfo at_;       // after the last step that was done
+  bool whole_ = true;       // the weights are those after that step
   std::string checkpoint_;  // the newest
   i64 saved_ = 0;           // its step
   std::optional<RunLog> log_, fidelity_;
@@ -189,33 +193,76 @@ void Run::begin() {
 Outcome Run::go() {
   begin();
   if (at_.step >= c_.train.steps) return {Outcome::How::was_finished, at_.step, checkpoint_, false};
+  const bool stopped = take_steps();
+  save();
+  if (stopped)
+    progress_->say(fmt::format("stopped after step {} of {}; saved {}; the same command goes on",
+                               at_.step, c_.train.steps, checkpoint_));
+  else
+    progress_->say(fmt::format("finished: {} steps, {}", at_.step, checkpoint_));
+  return {stopped ? Outcome::How::stopped : Outcome::How::finished, at_.step, checkpoint_,
+          signal_.received() != 0};
+}
+
+/// Until the last step, or a signal: true.
+bool Run::take_steps() {
   try {
     for (i64 n = at_.step + 1; n <= c_.train.steps; ++n) {
-      LogRecord r = step(n);
-      if (due(c_.train.eval_every, n, c_.train.steps)) evaluate(r);
-      write(r);
+      step(n);
       if (n == c_.train.steps) break;
-      if (signal_.received()) return stopped();
+      if (signal_.received()) return true;
       if (due(c_.train.checkpoint_every, n, c_.train.steps)) save_or_go_on();
     }
-    save();
-  } catch (const DataLost&) {
+  } catch (const Diverged&) {
+    throw;
+  } catch (...) {
     save_before_leaving();
     throw;
   }
-  progress_->say(fmt::format("finished: {} steps, {}", at_.step, checkpoint_));
-  return {Outcome::How::finished, at_.step, checkpoint_, signal_.received() != 0};
+  return false;
 }
 
-LogRecord Run::step(i64 number) {
+/// A step with all that belongs to it. Whatever fails once it is taken, its line is in the log: the
+/// checkpoint that is then written holds it.
+void Run::step(i64 number) {
+  double seconds = 0;
+  const StepResult s = learn(number, seconds);
+  LogRecord r = record_of(number, s, seconds);
+  try {
+    note_precision(number, s);
+    if (due(c_.train.eval_every, number, c_.train.steps)) {
+      if (held_out_) r.held_out_loss = held_out_loss(number);
+      sample(r);
+    }
+  } catch (const Diverged&) {
+    throw;
+  } catch (...) {
+    write(r);
+    throw;
+  }
+  write(r);
+}
+
+StepResult Run::learn(i64 number, double& seconds) {
   const Clock::time_point start = Clock::now();
-  const StepResult s = trainer_.step(number, &training_);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  whole_ = false;
+  StepResult s;
+  try {
+    s = trainer_.step(number, &training_);
+  } catch (const Error&) {
+    whole_ = true;  // it has changed nothing then
+    throw;
+  }
+  whole_ = true;
+  seconds = std::chrono::duration<double>(Clock::now() - start).count();
   at_.step = number;
   at_.sequences = number * c_.train.global_batch;
   at_.tokens += s.loss.tokens;
   at_.seconds += seconds;
-  note_precision(number, s);
+  return s;
+}
+
+LogRecord Run::record_of(i64 number, const StepResult& s, double seconds) const {
   const double flops = need_.model.product_flops + need_.model.attention_flops;
   return {.step = number,
           .loss = s.loss.mean(),
@@ -265,16 +312,16 @@ double Run::held_out_loss(i64 step) {
   return loss.mean();
 }
 
-void Run::evaluate(LogRecord& r) {
-  if (held_out_) try {
-      r.held_out_loss = held_out_loss(r.step);
-    } catch (const DataLost&) {
-      write(r);  // of a step that counts: the checkpoint that follows holds it
-      throw;
-    }
+/// A text is for people to read: one that cannot be made is told once, and the run goes on.
+void Run::sample(LogRecord& r) {
   if (!tokenizer_) return;
-  model::Decoder decoder = trainer_.decoder();
-  r.sample = continue_prompt(c_, decoder, *tokenizer_);
+  try {
+    model::Decoder decoder = trainer_.decoder();
+    r.sample = continue_prompt(c_, decoder, *tokenizer_);
+  } catch (const std::exception& e) {
+    progress_->say(fmt::format("warning: no sample can be made, here or later: {}", e.what()));
+    tokenizer_.reset();
+  }
 }
 
 void Run::write(const LogRecord& r) {
@@ -297,6 +344,9 @@ void Run::write(const LogRecord& r) {
 }
 
 void Run::write_checkpoint() {
+  // The log must not lack a step that a checkpoint claims.
+  if (const bool kept = log_->sync(); (fidelity_ && !fidelity_->sync()) || !kept)
+    progress_->say("warning: the log cannot be made durable now");
   checkpoint_ = save_checkpoint(folder_.path(),
                                 {.info = at_,
                                  .params = trainer_.params(),
@@ -327,20 +377,15 @@ void Run::save_or_go_on() {
 }
 
 void Run::save_before_leaving() {
-  if (at_.step == saved_) return;
+  if (!whole_ || at_.step == saved_) return;
   try {
     save();
-    progress_->say(fmt::format("the data can no longer be read; saved {}", checkpoint_));
+    progress_->say(fmt::format("the run cannot go on; saved {}", checkpoint_));
   } catch (const Error& e) {
     progress_->say("warning: no checkpoint could be written\n" + e.report());
+  } catch (const std::exception& e) {
+    progress_->say(fmt::format("warning: no checkpoint could be written: {}", e.what()));
   }
-}
-
-Outcome Run::stopped() {
-  save();
-  progress_->say(fmt::format("stopped after step {} of {}; saved {}; the same command goes on",
-                             at_.step, c_.train.steps, checkpoint_));
-  return {Outcome::How::stopped, at_.step, checkpoint_, true};
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ RunLog::~RunLog() { close(descriptor_); }
 
 bool RunLog::add(const std::string& line) {
   pending_ += line + "\n";
+  return flush();
+}
+
+bool RunLog::sync() { return flush() && sync_data(descriptor_); }
+
+bool RunLog::flush() {
   const auto bytes = static_cast<ssize_t>(pending_.size());
   if (pwrite(descriptor_, pending_.data(), pending_.size(), size_) != bytes) {
     // Part of a line may stand there now; if it cannot be cut off, the next write covers it.

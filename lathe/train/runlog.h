@@ -43,8 +43,12 @@ class RunLog {
   /// A line, which names its step. False when it could only be kept.
   bool add(const std::string& line);
   bool add(const LogRecord& r) { return add(to_json(r)); }
+  /// Makes all lines durable. False when that cannot be done now.
+  bool sync();
 
  private:
+  bool flush();
+
   std::string path_, pending_;
   int descriptor_ = -1;
   i64 size_ = 0;  // of the whole lines in the file

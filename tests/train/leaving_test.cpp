@@ -5,10 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lathe/base/file.h"
 #include "lathe/base/view.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
@@ -21,6 +26,7 @@
 namespace lathe::train {
 namespace {
 
+namespace fs = std::filesystem;
 using testing_support::TemporaryFolder;
 
 RunConfig short_run(const std::string& folder, std::vector<std::string> more = {}) {
@@ -121,6 +127,62 @@ TEST(Leaving, SignalsAreThenWhatTheyWere) {
   const auto before = handlers();
   train_quietly(short_run(folder / "run", {"train.steps=1"}));
   EXPECT_EQ(handlers(), before);
+}
+
+/// Shards whose tokenizer takes endlessly long over a row of the letter b.
+std::string stuck_shards(const std::string& folder) {
+  fs::copy(tiny_shards(), folder, fs::copy_options::recursive);
+  auto j = nlohmann::json::parse(read_file(folder + "/tokenizer.json"));
+  const nlohmann::json split{{"type", "Split"},
+                             {"pattern", {{"Regex", "(?:b+)+c|[\\s\\S]"}}},
+                             {"behavior", "Isolated"},
+                             {"invert", false}};
+  auto plain = j["pre_tokenizer"];
+  plain["use_regex"] = false;
+  j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split, plain}}};
+  write_atomically(folder + "/tokenizer.json", j.dump());
+  return folder;
+}
+
+TEST(Leaving, ASampleThatCannotBeMadeEndsNoRunAndIsToldOnce) {
+  const TemporaryFolder folder;
+  const RunConfig c = short_run(
+      folder / "run", {"data.shards=" + stuck_shards(folder / "shards"), "train.eval_every=3",
+                       "train.sample_prompt=" + std::string(60, 'b')});
+  std::FILE* people = std::fopen((folder / "people").c_str(), "w");
+  EXPECT_EQ(train(c, measure(c), {.use_previous = false, .people = people, .records = nullptr}).how,
+            Outcome::How::finished);
+  std::fclose(people);
+  const std::string text = read_file(folder / "people");
+  const std::size_t told = text.find("no sample");
+  ASSERT_NE(told, std::string::npos) << text;
+  EXPECT_EQ(text.find("no sample", told + 1), std::string::npos) << text;
+  EXPECT_NE(text.find("PCRE2"), std::string::npos) << text;
+  EXPECT_EQ(log_of(folder / "run").size(), 9u);
+}
+
+TEST(Leaving, WhateverEndsARunItsStepsAreSavedAndLogged) {
+  const TemporaryFolder folder;
+  const RunConfig c = short_run(folder / "run", {"train.fidelity_every=4"});
+  ASSERT_EQ(code_of(train_and_signal(c, 2, {SIGTERM})), 0);
+  fs::remove(folder / "run/fidelity.jsonl");
+  fs::create_directories(folder / "run/fidelity.jsonl");
+  EXPECT_NE(error_of(c).find("fidelity.jsonl"), std::string::npos);
+  EXPECT_EQ(saved_step(folder / "run"), 4);
+  EXPECT_EQ(log_of(folder / "run").size(), 4u);
+  fs::remove(folder / "run/fidelity.jsonl");
+  EXPECT_EQ(error_of(c), "");
+  EXPECT_EQ(log_of(folder / "run").size(), 9u);
+}
+
+// Those before are of recipe.toml, config.toml and run.json, each with its folder.
+TEST(Leaving, TheLogIsMadeDurableBeforeTheCheckpointThatClaimsItsSteps) {
+  const TemporaryFolder folder;
+  faults::clear();
+  faults::fail_after(faults::Op::sync, 6, EIO);
+  train_quietly(short_run(folder / "run", {"train.checkpoint_every=3"}));
+  faults::clear();
+  EXPECT_TRUE(exists(folder / "run/checkpoints/step-00000003"));
 }
 
 }  // namespace
