@@ -3,6 +3,8 @@
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -21,7 +23,9 @@
 #include "lathe/numerics/recipe.h"
 #include "lathe/numerics/recipe_file.h"
 #include "lathe/numerics/recipe_text.h"
+#include "lathe/train/checkpoint_names.h"
 #include "lathe/train/config.h"
+#include "lathe/train/manifest.h"
 
 namespace lathe::train {
 namespace {
@@ -80,8 +84,40 @@ std::vector<std::string> differing_keys(const std::string& old_path, const RunCo
   return keys;
 }
 
-/// Throws unless the folder is empty but for what a start that was cut short leaves.
-void check_unused(const std::string& folder) {
+/// The lines of a configuration without their values.
+std::string without_values(const std::string& toml) {
+  std::string keys;
+  for (std::size_t begin = 0; begin < toml.size();) {
+    const std::size_t end = std::min(toml.find('\n', begin), toml.size());
+    const std::string line = toml.substr(begin, end - begin);
+    keys += line.substr(0, line.find(" = ")) + "\n";
+    begin = end + 1;
+  }
+  return keys;
+}
+
+/// Whether a recipe is spelt out as a run does it, and not written by a person.
+bool is_resolved_recipe(const std::string& path) {
+  try {
+    return numerics::to_toml(numerics::read_recipe(path)) == read_file(path);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Throws where a file of the user's own would be written over, and unless the folder is empty but
+/// for what a start that was cut short leaves.
+void check_unused(const std::string& folder, const RunConfig& c) {
+  const std::string config = folder + "/" + kConfig, recipe = folder + "/" + kRecipeFile;
+  const auto refuse = [&](const std::string& path) {
+    throw Error("this file is not a run's own, and a run in its folder would write over it")
+        .at(path)
+        .hint("use another folder: --set run.folder={}/run", folder);
+  };
+  const bool begun = exists(config);
+  if (begun && without_values(read_file(config)) != without_values(to_toml(c))) refuse(config);
+  if (exists(recipe) && !is_resolved_recipe(recipe)) refuse(recipe);
+  if (begun) return;
   std::error_code e;
   for (const auto& entry : std::filesystem::directory_iterator(folder, e)) {
     const std::string name = entry.path().filename().string();
@@ -96,7 +132,7 @@ void check_unused(const std::string& folder) {
 bool has_results(const std::string& folder) {
   std::error_code e;
   const auto log = std::filesystem::file_size(folder + "/log.jsonl", e);
-  return (!e && log > 0) || exists(folder + "/checkpoints/latest");
+  return (!e && log > 0) || has_checkpoints(folder);
 }
 
 }  // namespace
@@ -106,9 +142,12 @@ RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
   lock_.emplace(file(kLock), "training in this folder",
                 "wait for it, stop it, or use another folder: --set run.folder=…");
   const std::string config = file(kConfig);
-  if (!exists(config)) {
-    check_unused(path_);
-  } else if (const auto keys = differing_keys(config, c); !keys.empty() && has_results(path_)) {
+  if (exists(file(kManifestName)))
+    throw Error("run.folder = \"{}\" is one checkpoint of a run", path_)
+        .hint("use another folder: --set run.folder=…");
+  if (!exists(config) || !has_results(path_)) {
+    check_unused(path_, c);
+  } else if (const auto keys = differing_keys(config, c); !keys.empty()) {
     throw Error("run.folder = \"{}\" belongs to a run with other settings: {}", path_,
                 fmt::join(keys, ", "))
         .at(config)

@@ -16,8 +16,9 @@ class RunFolder {
  public:
   /// Makes the folder or finds in it the same run, and writes config.toml and recipe.toml. Throws
   /// Error when another process trains in it, when it belongs to a run with other results (naming
-  /// the keys that differ), or when it holds something else (the folder `compare` excepted, where
-  /// runs of other recipes lie).
+  /// the keys that differ), when it holds something else (the folder `compare` excepted, where runs
+  /// of other recipes lie), or a config.toml or recipe.toml that no run has written. What a crash
+  /// left beside these files is removed.
   explicit RunFolder(const RunConfig& c);
 
   const std::string& path() const { return path_; }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lathe/base/config.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
 #include "lathe/data/ingest.h"
@@ -21,6 +22,7 @@
 #include "lathe/train/footprint.h"
 #include "lathe/train/loop.h"
 #include "lathe/train/manifest.h"
+#include "lathe/train/run_folder.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/signalled_run.h"
 #include "tests/train/tiny_run.h"
@@ -148,6 +150,43 @@ TEST_F(GoingOn, RemovesWhatACrashLeftAndNothingElse) {
   train_quietly(run({"train.steps=1"}));
   for (const std::string& name : ours) EXPECT_FALSE(exists(run_ + "/" + name)) << name;
   for (const std::string& name : others) EXPECT_TRUE(exists(run_ + "/" + name)) << name;
+}
+
+/// The run of a file that lies in its own run folder under the name of the resolved one.
+RunConfig run_of_its_own_file(const std::string& run, const std::string& text) {
+  fs::create_directories(run);
+  std::ofstream(run + "/config.toml", std::ios::trunc) << text;
+  return read_run(ConfigFile::read(run + "/config.toml"));
+}
+
+TEST_F(GoingOn, NeverWritesOverAUsersOwnRunFile) {
+  const std::string text = "# mine\n[run]\nfolder = \"" + run_ + "\"\n[data]\nshards = \"" +
+                           tiny_shards() + "\"\n[model]\nlayers = 1\nwidth = 32\nheads = 4\n" +
+                           "context = 40\n[train]\nsteps = 1\nsample_tokens = 0\n";
+  const RunConfig c = run_of_its_own_file(run_, text);
+  const std::string report = error_of(c);
+  EXPECT_TRUE(has(report, run_ + "/config.toml")) << report;
+  EXPECT_TRUE(has(report, "--set run.folder=")) << report;
+  EXPECT_EQ(read_file(run_ + "/config.toml"), text);
+  EXPECT_EQ(error_of(run()).substr(0, report.find('\n')), report.substr(0, report.find('\n')));
+  EXPECT_EQ(read_file(run_ + "/config.toml"), text);
+}
+
+TEST_F(GoingOn, NeverWritesOverAUsersOwnRecipe) {
+  write("recipe.toml", "# mine\nbase = \"bf16\"\n");
+  const RunConfig c = run({"train.recipe=" + run_ + "/recipe.toml"});
+  EXPECT_TRUE(has(error_of(c), run_ + "/recipe.toml")) << error_of(c);
+  EXPECT_EQ(read_file(run_ + "/recipe.toml"), "# mine\nbase = \"bf16\"\n");
+}
+
+TEST_F(GoingOn, AStartThatWasCutShortIsStartedAgainEvenOtherwise) {
+  {
+    const RunFolder first(run());
+  }
+  EXPECT_NO_THROW(RunFolder(read_run(ConfigFile::read(run_ + "/config.toml"))));
+  fs::remove(run_ + "/config.toml");
+  EXPECT_NO_THROW(RunFolder(run({"optimizer.lr=0.5"})));
+  EXPECT_NO_THROW(RunFolder(run({"train.recipe=fp32"})));
 }
 
 }  // namespace
