@@ -246,12 +246,12 @@ void Checkpoint::read_recipe_state(const std::vector<std::pair<std::string, Tens
         .hint("use another folder: --set run.folder=…");
 }
 
-void Checkpoint::read_histories(const parallel::ParamSet& p) const {
-  const auto histories = p.histories();
-  if (histories.empty()) return;
-  if (recipe_state_path_.empty()) return read_recipe_state(histories);
-  SafeTensors(recipe_state_path_).read_into(histories, "the recipe", Leftover::allowed);
+void Checkpoint::read_some(const std::vector<std::pair<std::string, Tensor>>& state) const {
+  if (recipe_state_path_.empty()) return read_recipe_state(state);
+  SafeTensors(recipe_state_path_).read_into(state, "the recipe", Leftover::allowed);
 }
+
+void Checkpoint::read_histories(const parallel::ParamSet& p) const { read_some(p.histories()); }
 
 void Checkpoint::apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const {
   if (r.adaptive.levels.empty()) return;
@@ -259,8 +259,7 @@ void Checkpoint::apply_choices(const numerics::Recipe& r, parallel::ParamSet& p)
   const FidelityWatch dry(r, 0, p, measured);
   Arena state("state", measured.peak());
   const FidelityWatch watch(r, 0, p, state);
-  if (recipe_state_path_.empty()) return read_recipe_state(watch.state());
-  SafeTensors(recipe_state_path_).read_into(watch.state(), "the recipe", Leftover::allowed);
+  read_some(watch.state());
   watch.apply(p);
 }
 

@@ -92,6 +92,9 @@ class Checkpoint {
   void apply_choices(const numerics::Recipe& r, parallel::ParamSet& p) const;
 
  private:
+  /// Fills tensors of a recipe's state, of which the checkpoint may hold more.
+  void read_some(const std::vector<std::pair<std::string, Tensor>>& state) const;
+
   // Those that may be missing are empty then.
   std::string folder_, tokenizer_path_, recipe_path_, recipe_state_path_;
   CheckpointInfo info_;

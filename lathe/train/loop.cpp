@@ -192,7 +192,8 @@ void Run::begin() {
 
 Outcome Run::go() {
   begin();
-  if (at_.step >= c_.train.steps) return {Outcome::How::was_finished, at_.step, checkpoint_, false};
+  if (at_.step >= c_.train.steps)
+    return {Outcome::How::was_finished, at_.step, checkpoint_, signal_.received() != 0};
   const bool stopped = take_steps();
   save();
   if (stopped)
