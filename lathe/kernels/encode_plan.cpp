@@ -11,6 +11,7 @@
 #include "lathe/base/view.h"
 #include "lathe/kernels/encode.h"
 #include "lathe/kernels/encode_draws.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/numerics/cast.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"

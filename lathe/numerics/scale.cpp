@@ -11,6 +11,7 @@
 #include "lathe/base/error.h"
 #include "lathe/base/view.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::numerics {

@@ -216,7 +216,7 @@ void expect_weights_in_every_table(const Encoding& e) {
     EXPECT_TRUE(same_bits(values_of(run.dqkv), wanted.dv)) << "backward";
   };
   for_tables(with);
-  const auto tables = candidates();
+  const auto& tables = candidates();
   if (std::any_of(tables.begin(), tables.end(), [](const Candidate& c) {
         return c.table == &avx512bf16() && c.why_not.empty();
       })) {

@@ -1,18 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
-#include <cstddef>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
-#include "lathe/kernels/encode.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
-#include "lathe/numerics/block.h"
 #include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
-#include "lathe/numerics/scale.h"
 #include "tests/kernels/encode_case.h"
 #include "tests/kernels/row_case.h"
 
@@ -129,7 +127,8 @@ struct Golden {
 // scale bytes 7e, 69, 4e and 29, and codes of E2M1.
 TEST(EncodeBlocks, Nvfp4Goldens) {
   constexpr double kUsual[16] = {.5, -.5, 1, -1.5, 2, -2, 3, -3, 3, -4, 4, -4, 4, -6, 6, -6};
-  const auto with = [&](double amax, double scale, std::vector<std::pair<int, double>> other) {
+  const auto with = [&](double amax, double scale,
+                        const std::vector<std::pair<int, double>>& other) {
     Golden g{amax, scale, {}};
     for (int i = 0; i < 16; ++i) g.values[i] = kUsual[i];
     for (const auto& [at, value] : other) g.values[at] = value;

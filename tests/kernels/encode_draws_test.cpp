@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
 #include "lathe/kernels/encode.h"
+#include "lathe/kernels/gemm.h"
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
-#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "tests/kernels/encode_case.h"
 #include "tests/kernels/row_case.h"

@@ -18,6 +18,7 @@
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/lanes.h"
 #include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
 #include "lathe/numerics/scale.h"
 #include "tests/kernels/encode_case.h"
 #include "tests/kernels/row_case.h"

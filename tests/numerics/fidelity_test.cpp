@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lathe/base/view.h"
 #include "lathe/numerics/block.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 #include "lathe/numerics/scale.h"
 #include "tests/support/samples.h"
