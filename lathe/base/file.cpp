@@ -269,7 +269,7 @@ std::string hash_file(const std::string& path) {
   return h.hex();
 }
 
-FileWriter::FileWriter(std::string path) : FileWriter(path, path) {}
+FileWriter::FileWriter(const std::string& path) : FileWriter(path, path) {}
 
 FileWriter::FileWriter(std::string path, std::string meant)
     : path_(std::move(path)), meant_(std::move(meant)) {

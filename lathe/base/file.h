@@ -72,7 +72,7 @@ std::string hash_file(const std::string& path);
 class FileWriter {
  public:
   /// Creates or truncates the file. Throws Error when it cannot.
-  explicit FileWriter(std::string path);
+  explicit FileWriter(const std::string& path);
   /// The same where another name will be the file's in the end: errors name that one.
   FileWriter(std::string path, std::string meant);
   ~FileWriter();

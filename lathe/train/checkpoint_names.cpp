@@ -73,7 +73,7 @@ std::optional<Error> damage_of(const std::string& folder) {
 
 /// The name of the checkpoint to go on from; empty where the run has none.
 std::string latest_name(const std::string& run_folder) {
-  const std::string name = read_latest(run_folder);
+  std::string name = read_latest(run_folder);
   if (!name.empty()) return name;
   const std::vector<i64> steps = steps_of(run_folder);
   if (steps.empty()) return {};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -170,6 +171,15 @@ TEST_F(GoingOn, NeverWritesOverAUsersOwnRunFile) {
   EXPECT_EQ(read_file(run_ + "/config.toml"), text);
   EXPECT_EQ(error_of(run()).substr(0, report.find('\n')), report.substr(0, report.find('\n')));
   EXPECT_EQ(read_file(run_ + "/config.toml"), text);
+}
+
+TEST_F(GoingOn, NeverTrainsInACheckpoint) {
+  train_quietly(run({"train.steps=1"}));
+  const std::string checkpoint = find_checkpoint(run_);
+  const std::string before = read_file(checkpoint + "/config.toml");
+  EXPECT_TRUE(has(error_of(tiny_run(checkpoint)), "one checkpoint"))
+      << error_of(tiny_run(checkpoint));
+  EXPECT_EQ(read_file(checkpoint + "/config.toml"), before);
 }
 
 TEST_F(GoingOn, NeverWritesOverAUsersOwnRecipe) {

@@ -5,12 +5,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <ios>
 #include <string>
 #include <thread>
 
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/view.h"
 #include "lathe/train/checkpoint.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_model.h"

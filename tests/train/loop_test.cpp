@@ -21,7 +21,6 @@
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
 #include "lathe/base/view.h"
-#include "lathe/numerics/recipe.h"
 #include "lathe/numerics/recipe_file.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"
@@ -179,6 +178,7 @@ TEST_F(Loop, LetsOnlyOneProcessTrainInAFolder) {
     try {
       train_quietly(c);
     } catch (...) {
+      _exit(1);
     }
     _exit(0);
   }
