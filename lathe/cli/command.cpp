@@ -87,7 +87,9 @@ Error unexpected_arguments(const CLI::App& sub) {
   for (const CLI::Option* o : sub.get_options())
     for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
   Error e("{} has no option {}", command, word);
-  e.hint("{}", suggestion(word, known, command));
+  const std::string behind =
+      word.starts_with("--") ? "" : fmt::format("; a value that begins with - goes behind --");
+  e.hint("{}{}", suggestion(word, known, command), behind);
   return e;
 }
 

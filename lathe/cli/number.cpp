@@ -153,10 +153,15 @@ int run(const NumberOptions& o) {
     throw Error("lathe number takes one of --format, --table and --block")
         .hint("try: lathe number --format e4m3 17.5");
   if (!o.table.empty()) {
+    if (!o.values.empty())
+      throw Error("--table prints a whole format and takes no values")
+          .hint("for values: lathe number --format {} {}", o.table, o.values.front());
     print_table(o);
     return 0;
   }
   if (!o.block.empty()) {
+    if (o.overflow != "saturate")
+      throw Error("elements of a block always saturate").hint("leave --overflow out");
     std::vector<std::string> words = o.values;
     if (words.empty())
       for_each_line([&](const std::string& word, i64 /*index*/) { words.push_back(word); });

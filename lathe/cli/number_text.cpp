@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <charconv>
@@ -46,6 +48,12 @@ std::string trimmed(const std::string& line) {
   return line.substr(begin, line.find_last_not_of(blanks) - begin + 1);
 }
 
+/// Whether reading gives bytes or the end, and no error as from a folder.
+bool readable(int descriptor) {
+  struct stat s{};
+  return fstat(descriptor, &s) == 0 && !S_ISDIR(s.st_mode);
+}
+
 }  // namespace
 
 Number read_number(const std::string& word, numerics::Format f) {
@@ -67,6 +75,7 @@ void for_each_line(const std::function<void(const std::string& word, i64 index)>
   int number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     ++number;
+    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a mark of UTF-8
     const std::string word = trimmed(line);
     if (word.empty()) continue;
     try {
@@ -76,6 +85,8 @@ void for_each_line(const std::function<void(const std::string& word, i64 index)>
       throw;
     }
   }
+  if (std::cin.bad() || (index == 0 && number == 0 && !readable(STDIN_FILENO)))
+    throw Error("standard input cannot be read").hint("give it a file, or values as arguments");
 }
 
 std::string number_text(double x) {
@@ -84,6 +95,7 @@ std::string number_text(double x) {
 }
 
 std::string number_json(double x) {
+  if (x == 0 && std::signbit(x)) return "-0.0";  // many readers take -0 for a whole number, 0
   return std::isfinite(x) ? number_text(x) : '"' + number_text(x) + '"';
 }
 

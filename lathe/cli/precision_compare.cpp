@@ -59,26 +59,6 @@ void declare(CLI::App& a, CompareOptions& o) {
   a.add_flag("--json", o.file.json, "print the result as one JSON object, for programs");
 }
 
-/// The words between commas. Throws Error for none, an empty one, or one that stands there twice.
-std::vector<std::string> recipe_names(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    std::string name = list.substr(begin, end - begin);
-    name.erase(0, name.find_first_not_of(" \t"));
-    name.erase(name.find_last_not_of(" \t") + 1);
-    if (name.empty())
-      throw Error("{}",
-                  list.empty() ? "no recipes were given" : "--recipes has an empty name in it")
-          .hint("for example --recipes bf16,fp32; see: lathe precision recipes");
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      throw Error("--recipes names {} twice", name).hint("name every recipe once");
-    names.push_back(std::move(name));
-    begin = end + 1;
-  }
-  return names;
-}
-
 /// Of the folder of a recipe's run: its name, or that of the file that holds it.
 std::string folder_name(std::string recipe) {
   recipe.erase(0, recipe.find_last_of('/') + 1);
@@ -103,6 +83,7 @@ Planned plan_run(const CompareOptions& o, const std::string& recipe, const std::
   if (o.steps > 0) file.overrides.push_back("train.steps=" + toml_value(o.steps));
   try {
     Planned p{name, read_run_file(file), {}, false};
+    if (name == folder_name(recipe)) p.name = p.config.recipe.name;
     // Enough of what each recipe does to each operand for the page; no result depends on it.
     const bool exact = p.config.recipe.master == DType::f64;
     if (p.config.train.fidelity_every == 0 && !exact)
@@ -132,25 +113,37 @@ std::vector<Planned> plan_runs(const CompareOptions& o, std::string& run_folder)
   run_folder = c.run.folder;
   const std::string folder = results_folder(run_folder);
   std::vector<Planned> runs;
-  std::map<std::string, std::string> named;  // folders, and the recipes they are of
+  // Folders, and the recipes they are of.
+  std::map<std::string, std::string> named{{"index.html", "the page"},
+                                           {"compare.json", "its data"}};
   for (const std::string& r : recipes) {
     const auto [other, is_new] = named.emplace(folder_name(r), r);
     if (!is_new)
-      throw Error("--recipes: {} and {} would both be trained in {}/{}", other->second, r, folder,
+      throw Error("--recipes: {} and {} would both be in {}/{}", other->second, r, folder,
                   other->first)
-          .hint("give one of the files another name");
+          .hint("give the file of a recipe another name");
     runs.push_back(plan_run(o, r, folder_name(r), folder, c.run.seed));
   }
   for (i64 n = 1; n < o.noise_seeds; ++n) {
     const bool room = c.run.seed <= std::numeric_limits<i64>::max() - n;
     const i64 seed = room ? c.run.seed + n : c.run.seed - n;
-    runs.push_back(
-        plan_run(o, kBaseline, fmt::format("{}-seed-{}", kBaseline, seed), folder, seed));
+    const std::string name = fmt::format("{}-seed-{}", kBaseline, seed);
+    if (named.contains(name))
+      throw Error("--recipes: {} would be in the folder of another seed's run", named[name])
+          .hint("give the file of the recipe another name");
+    runs.push_back(plan_run(o, kBaseline, name, folder, seed));
     runs.back().seed = true;
   }
   // Folders that cannot be written, or that belong to runs with other settings, before hours are
   // spent on those in front of them.
-  for (const Planned& p : runs) const train::RunFolder check(p.config);
+  for (const Planned& p : runs) try {
+      const train::RunFolder check(p.config);
+    } catch (train::OtherRun& e) {
+      e.hint(
+          "compare in another folder, such as --set run.folder={}-2, or give the settings it has",
+          run_folder);
+      throw;
+    }
   return runs;
 }
 

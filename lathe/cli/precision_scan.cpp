@@ -36,7 +36,7 @@ namespace {
 struct ScanOptions {
   std::string run;
   MachineOptions machine;
-  std::vector<std::string> recipes;
+  std::string recipes;
   i64 sequences = 0;
   bool json = false;
 };
@@ -181,8 +181,7 @@ void print_table(const std::string& folder, const std::vector<Scanned>& all) {
 void declare(CLI::App& a, ScanOptions& o) {
   a.add_option("run", o.run, "run folder with a checkpoint, or a checkpoint of one")->required();
   a.add_option("--recipes", o.recipes,
-               "names, or files (TOML), with commas between; all where none is given")
-      ->delimiter(',');
+               "names, or files (TOML), with commas between; all where none is given");
   a.add_option("--sequences", o.sequences, "of the next step's batch; 0: the whole batch")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -198,7 +197,9 @@ int run(const ScanOptions& o) {
         .hint("name a run folder that `lathe train` has written a checkpoint to");
   const std::string run = folder == o.run ? folder + "/../.." : o.run;
   const train::RunConfig c = config_of(run, o);
-  const std::vector<Scanned> all = scan(c, o.sequences, folder, chosen(o.recipes, run, c));
+  const std::vector<Scanned> all = scan(
+      c, o.sequences, folder,
+      chosen(o.recipes.empty() ? std::vector<std::string>{} : recipe_names(o.recipes), run, c));
   if (o.json)
     fmt::print("{}\n", to_json(folder, all).dump(2, ' ', false, Json::error_handler_t::replace));
   else

@@ -179,10 +179,11 @@ Encoding Builder::operand(const std::string& key, const OperandText& t,
   if (!given(key)) {
     if (start) return *start;
     const std::size_t dot = key.rfind('.');
-    throw located(key, Error("{} is missing: a recipe says all operands of its three products", key)
-                           .hint("write [{}] {} = {{format = \"bf16\"}}, or start from a named "
-                                 "recipe: base = \"bf16\"",
-                                 key.substr(0, dot), key.substr(dot + 1)));
+    throw located(key,
+                  Error("{} is missing: a recipe says all operands of its three products", key)
+                      .hint("write {1} = {{format = \"bf16\"}} in [{0}], or start from a named "
+                            "recipe: base = \"bf16\"",
+                            key.substr(0, dot), key.substr(dot + 1)));
   }
   Encoding e = started(key, t, start);
   if (given(key + ".scaling")) e.scaling = value_of<Scaling>(t.scaling, kScalingNames);
@@ -280,6 +281,8 @@ bool scales_by_the_past(const Products& p) {
 
 Adaptive::Level Builder::level(const std::string& key, const std::string& name) const try {
   const Products& p = recipe(name).linear;
+  if (!recipe(name).adaptive.levels.empty())
+    throw Error("adaptive.levels: \"{}\" adapts itself", name).hint("name its levels instead");
   if (scales_by_the_past(p))
     throw Error(
         "adaptive.levels: \"{}\" scales by the steps before, when a product may have been at "
@@ -303,6 +306,10 @@ void Builder::set_levels(Recipe& r, const AdaptiveText& t) const {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     while (word.starts_with(' ')) word.remove_prefix(1);
     while (word.ends_with(' ')) word.remove_suffix(1);
+    for (const Adaptive::Level& l : r.adaptive.levels)
+      if (l.name == word)
+        throw located(key, Error("adaptive.levels names \"{}\" twice", word)
+                               .hint("lowest precision first, each once"));
     r.adaptive.levels.push_back(level(key, std::string(word)));
   }
   if (r.adaptive.levels.empty()) {

@@ -58,9 +58,9 @@ void visit(Reader& v, AttentionText& t) {
 void visit(Reader& v, OverrideText& t) {
   Override& o = t.place;
   v("match", o.match, "parameters by name, with *; head: what makes the logits");
-  v("first_blocks", o.first_blocks, "only in the first blocks", at_least(0));
-  v("last_blocks", o.last_blocks, "only in the last blocks", at_least(0));
-  v("last_share", o.last_share, "only in the last share of the blocks", between(0, 1));
+  v("first_blocks", o.first_blocks, "only in the first blocks", at_least(1));
+  v("last_blocks", o.last_blocks, "only in the last blocks", at_least(1));
+  v("last_share", o.last_share, "only in the last share of the blocks", between(0.001, 1));
   v("from", o.from, "share of the run at which it begins", between(0, 1));
   v("until", o.until, "share of the run at which it ends", between(0, 1));
   v("remove", t.remove, "leaves out the base's override of that name");

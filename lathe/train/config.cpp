@@ -38,20 +38,14 @@ i64 tokenizer_ids(const ConfigFile& file, const RunConfig& c) {
           .hint("make it: lathe data TEXT… --vocab 4096 --out {}", shards));
 }
 
-bool is_file(const std::string& recipe) { return recipe.ends_with(".toml"); }
-
-/// A path in the run file starts from there, one on the command line from the current folder.
 numerics::Recipe find_recipe(const ConfigFile& file, const std::string& name) {
-  if (!is_file(name)) return numerics::recipe(name);
-  const ConfigFile::Value* v = file.find("train.recipe");
-  std::filesystem::path path = name;
-  if (v && v->line > 0 && path.is_relative())
-    path = std::filesystem::path(file.path()).parent_path() / path;
-  if (!exists(path.string()))
+  if (!is_recipe_file(name)) return numerics::recipe(name);
+  const std::string path = recipe_path(file, name);
+  if (!exists(path))
     throw file.error_at("train.recipe",
-                        Error("train.recipe = \"{}\": there is no file {}", name, path.string())
+                        Error("train.recipe = \"{}\": there is no file {}", name, path)
                             .hint("named recipes: {}", fmt::join(numerics::recipe_names(), ", ")));
-  return numerics::read_recipe(path.string());
+  return numerics::read_recipe(path);
 }
 
 /// The key that a message begins with: "model.heads = 12 does not divide …".
@@ -170,7 +164,7 @@ bool looks_at_steps(const numerics::Recipe& r) {
 
 std::vector<std::pair<std::string, std::string>> all_values(const RunConfig& c) {
   RunConfig copy = c;
-  if (is_file(copy.train.recipe)) copy.train.recipe = kRecipeFile;
+  if (is_recipe_file(copy.train.recipe)) copy.train.recipe = kRecipeFile;
   Lister l;
   visit(l, copy);
   return l.values();

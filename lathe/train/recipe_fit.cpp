@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/config.h"
@@ -85,6 +87,8 @@ class Fit {
   }
   void check(i64 divisor, const char* what, const Sum& sum, const std::string& where) const;
 
+  Error at_override(const numerics::Override& o, Error e) const;
+
   const ConfigFile& file_;
   const RunConfig& c_;
 };
@@ -100,6 +104,16 @@ void Fit::check(i64 divisor, const char* what, const Sum& sum, const std::string
                 nearest_multiples(sum.value, divisor / std::gcd(divisor, sum.times))));
 }
 
+/// Where the recipe's file has it, or else what names the recipe.
+Error Fit::at_override(const numerics::Override& o, Error e) const {
+  if (is_recipe_file(c_.train.recipe)) {
+    const ConfigFile recipe = ConfigFile::read(recipe_path(file_, c_.train.recipe));
+    const auto section = recipe.sections().find("override." + o.name);
+    if (section != recipe.sections().end()) return e.at(recipe.path(), section->second);
+  }
+  return file_.error_at("train.recipe", std::move(e));
+}
+
 void Fit::check_overrides() const {
   const std::vector<parallel::ParamSpec> all = weights(c_.model);
   for (const numerics::Override& o : c_.recipe.overrides) {
@@ -110,14 +124,23 @@ void Fit::check_overrides() const {
     std::vector<std::string> names;
     for (const parallel::ParamSpec& s : all)
       if (s.block <= 0) names.push_back(s.name);
-    throw file_.error_at("train.recipe",
-                         Error("override \"{}\" of recipe \"{}\" fits no parameter: match = \"{}\"",
+    throw at_override(o, Error("override \"{}\" of recipe \"{}\" fits no parameter: match = \"{}\"",
                                o.name, c_.recipe.name, o.match)
                              .hint("leave it out, or match one of {}", fmt::join(names, ", ")));
   }
 }
 
 }  // namespace
+
+bool is_recipe_file(const std::string& recipe) { return recipe.ends_with(".toml"); }
+
+std::string recipe_path(const ConfigFile& file, const std::string& recipe) {
+  const ConfigFile::Value* v = file.find("train.recipe");
+  const std::filesystem::path path = recipe;
+  return v && v->line > 0 && path.is_relative()
+             ? (std::filesystem::path(file.path()).parent_path() / path).string()
+             : recipe;
+}
 
 void check_fit(const ConfigFile& file, const RunConfig& c) {
   const Fit fit(file, c);

@@ -23,9 +23,11 @@
 #include "lathe/numerics/recipe.h"
 #include "lathe/numerics/recipe_file.h"
 #include "lathe/numerics/recipe_text.h"
+#include "lathe/train/checkpoint.h"
 #include "lathe/train/checkpoint_names.h"
 #include "lathe/train/config.h"
 #include "lathe/train/manifest.h"
+#include "lathe/train/recipe_fit.h"
 
 namespace lathe::train {
 namespace {
@@ -51,8 +53,13 @@ std::string difference(const std::string& key, const std::string& there, const s
 /// The recipe of the run that lies in a folder.
 numerics::Recipe recipe_there(const std::string& folder, const ConfigFile& config) {
   const std::string path = folder + "/" + kRecipeFile;
-  return exists(path) ? numerics::read_recipe(path)
-                      : numerics::recipe(text_of(config.find("train.recipe")));
+  if (exists(path)) return numerics::read_recipe(path);
+  const std::string name = text_of(config.find("train.recipe"));
+  if (is_recipe_file(name))
+    throw Error("the run's own recipe is missing")
+        .at(path)
+        .hint("copy it back: every checkpoint holds one");
+  return numerics::recipe(name);
 }
 
 /// The name alone where names differ, else each key.
@@ -135,6 +142,18 @@ bool has_results(const std::string& folder) {
   return (!e && log > 0) || has_checkpoints(folder);
 }
 
+/// Throws where a run with that configuration is another than `c`.
+void check_same(const std::string& config, const RunConfig& c) {
+  const std::vector<std::string> keys = differing_keys(config, c);
+  if (keys.empty()) return;
+  throw OtherRun(
+      Error("run.folder = \"{}\" belongs to a run with other settings: {}", c.run.folder,
+            fmt::join(keys, ", "))
+          .at(config)
+          .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
+                c.run.folder));
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
@@ -147,12 +166,10 @@ RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
         .hint("use another folder: --set run.folder=…");
   if (!exists(config) || !has_results(path_)) {
     check_unused(path_, c);
-  } else if (const auto keys = differing_keys(config, c); !keys.empty()) {
-    throw Error("run.folder = \"{}\" belongs to a run with other settings: {}", path_,
-                fmt::join(keys, ", "))
-        .at(config)
-        .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
-              path_);
+  } else {
+    check_same(config, c);
+    const std::string checkpoint = has_checkpoints(path_) ? find_checkpoint(path_) : "";
+    if (exists(checkpoint + "/" + kConfig)) check_same(checkpoint + "/" + kConfig, c);
   }
   for (const char* name : {kConfig, kRecipeFile, kRunJson}) remove_leftovers(file(name));
   write_atomically(file(kRecipeFile), numerics::to_toml(recipe_of(c)));

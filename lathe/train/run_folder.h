@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "lathe/base/error.h"
 #include "lathe/base/lock.h"
 #include "lathe/base/queue.h"
 #include "lathe/train/config.h"
@@ -11,14 +12,20 @@
 
 namespace lathe::train {
 
+/// A folder that belongs to a run with other results.
+class OtherRun : public Error {
+ public:
+  explicit OtherRun(const Error& e) : Error(e) {}
+};
+
 /// A run's folder, locked for as long as this lives.
 class RunFolder {
  public:
   /// Makes the folder or finds in it the same run, and writes config.toml and recipe.toml. Throws
-  /// Error when another process trains in it, when it belongs to a run with other results (naming
-  /// the keys that differ), when it holds something else (the folder `compare` excepted, where runs
-  /// of other recipes lie), or a config.toml or recipe.toml that no run has written. What a crash
-  /// left beside these files is removed.
+  /// OtherRun, naming the keys, when it or its latest checkpoint belongs to a run with other
+  /// results; Error when another process trains in it, when it holds something else (the folder
+  /// `compare` excepted, where runs of other recipes lie), or a config.toml or recipe.toml that no
+  /// run has written. What a crash left beside these files is removed.
   explicit RunFolder(const RunConfig& c);
 
   const std::string& path() const { return path_; }

@@ -306,9 +306,16 @@ double Trainer::gradient_norm(i64 step, const Loss& loss) {
   check_weights(step);
   if (bad < 0)
     throw Diverged(step, Error("step {}: the loss is {}", step, loss.sum).hint("{}", kHint));
-  throw Diverged(step, Error("step {}: the gradient of {} is not finite; the loss is {}", step,
-                             params_[bad].spec.name, loss.mean())
-                           .hint("{}", kHint));
+  Error e("step {}: the gradient of {} is not finite; the loss is {}", step, params_[bad].spec.name,
+          loss.mean());
+  if (recipe_.loss_scale.initial != 1 && recipe_.loss_scale.window == 0)
+    e.hint(
+        "the recipe scales the loss by {} and never by less: lower loss_scale.initial, or set "
+        "loss_scale.window = 2000",
+        recipe_.loss_scale.initial);
+  else
+    e.hint("{}", kHint);
+  throw Diverged(step, e);
 }
 
 void Trainer::check_weights(i64 step) {

@@ -68,6 +68,22 @@ TEST(Number, EachLineOfStandardInputBecomesOneObject) {
   EXPECT_EQ(l[4]["code"], "0x7f");
   EXPECT_EQ(l[4]["value"], "nan");
   EXPECT_EQ(l[5]["code"], "0x80");
+  EXPECT_TRUE(has(r.out, "\"input\":-0.0,\"code\":\"0x80\",\"value\":-0.0")) << r.out;
+}
+
+TEST(Number, WhatWouldBeIgnoredIsRefused) {
+  EXPECT_TRUE(has(number({"--table", "e4m3", "1"}).err, "takes no values"));
+  EXPECT_TRUE(
+      has(number({"--block", "mxfp8", "--overflow", "nonsaturate", "500"}).err, "always saturate"));
+  EXPECT_TRUE(has(number({"--format", "e4m3", "-inf"}).err, "goes behind --"));
+}
+
+TEST(Number, AMarkOfUtf8BeforeTheFirstLineIsNoPartOfIt) {
+  EXPECT_EQ(lines(number({"--format", "e4m3", "--json"},
+                         "\xef\xbb\xbf"
+                         "17\n")
+                      .out)[0]["value"],
+            16);
 }
 
 TEST(Number, ADecimalStandsForTheNearestDoubleWhichIsRoundedOnce) {

@@ -171,6 +171,9 @@ TEST_F(PrecisionCompare, FoldersOfRunsWithOtherSettingsAreRefused) {
   const Result r = compare({"--recipes", "bf16,fp32", "--set", "optimizer.lr=0.5"});
   EXPECT_EQ(r.code, 2);
   EXPECT_TRUE(has(r.err, "optimizer.lr (0.001 there, 0.5 now)")) << r.err;
+  EXPECT_TRUE(has(
+      r.err, "compare in another folder, such as --set run.folder=" + (folder_ / "run") + "-2,"))
+      << r.err;
   EXPECT_FALSE(exists(in_results("fp32/log.jsonl")));
 }
 
@@ -199,6 +202,15 @@ TEST_F(PrecisionCompare, MistakesAreToldBeforeAnythingIsTrained) {
   refused({"--recipes", "bf16,fp322"}, "--> --recipes fp322");
   refused({"--recipes", "fp32,bf16,fp32"}, "--recipes names fp32 twice");
   refused({"--recipes", ""}, "no recipes were given");
+  const std::string mine = "base = \"mxfp8\"\n";
+  for (const char* file : {"a/x.toml", "b/x.toml", "bf16.toml", "bf16-seed-2.toml"}) {
+    make_folders((folder_ / file).substr(0, (folder_ / file).rfind('/')));
+    write_atomically(folder_ / file, mine);
+  }
+  refused({"--recipes", (folder_ / "a/x.toml") + "," + (folder_ / "b/x.toml")},
+          "b/x.toml would both be in " + in_results("x"));
+  refused({"--recipes", folder_ / "bf16.toml"}, "bf16 and " + (folder_ / "bf16.toml"));
+  refused({"--recipes", folder_ / "bf16-seed-2.toml"}, "in the folder of another seed's run");
   refused({}, "no recipes were given");
   refused({"--recipes", "fp32,,bf16"}, "an empty name");
   refused({"--recipes", "fp32", "--noise-seeds", "0"}, "--noise-seeds");

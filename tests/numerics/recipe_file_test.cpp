@@ -160,7 +160,7 @@ TEST(RecipeFile, AMissingOperandIsNamed) {
   EXPECT_EQ(report(kHead + "[grad_w]\ndy = \"mxfp8\"\n"),
             "error: grad_w.x is missing: a recipe says all operands of its three products\n"
             "  --> mine.toml:7\n"
-            "  hint: write [grad_w] x = {format = \"bf16\"}, or start from a named recipe: "
+            "  hint: write x = {format = \"bf16\"} in [grad_w], or start from a named recipe: "
             "base = \"bf16\"\n");
   expect_in(kHead, {"grad_w.dy is missing", "--> mine.toml\n"});
   expect_in("", {"forward.x is missing"});
@@ -298,6 +298,15 @@ TEST(RecipeFile, StateThatCannotWorkIsRefused) {
   expect_in(base + "[loss_scale]\nwindow = -1\n", {"loss_scale.window"});
 }
 
+TEST(RecipeFile, LevelsThatCannotBeChosenFromAreRefused) {
+  const auto levels = [](const std::string& list) {
+    return "base = \"bf16\"\n[adaptive]\nlevels = \"" + list + "\"\n";
+  };
+  expect_in(levels("fp8-hybrid-delayed, bf16"), {"scales by the steps before", "mine.toml:3"});
+  expect_in(levels("adaptive, bf16"), {"adapts itself", "mine.toml:3"});
+  expect_in(levels("mxfp8, mxfp8, bf16"), {"names \"mxfp8\" twice", "mine.toml:3"});
+}
+
 TEST(RecipeFile, OverridesThatNeverHoldAreRefused) {
   const std::string base = "base = \"mxfp8\"\n[override.late]\n";
   expect_in(base + "recipe = \"bf16\"\nfrom = 0.9\nuntil = 0.8\n",
@@ -306,6 +315,8 @@ TEST(RecipeFile, OverridesThatNeverHoldAreRefused) {
   expect_in(base + "recipe = \"bf16\"\nfrom = 1.5\n", {"override.late.from = 1.5"});
   expect_in(base + "recipe = \"bf16\"\nmatch = \"\"\n", {"match is empty"});
   expect_in(base, {"override.late changes nothing", "mine.toml:2"});
+  for (const char* key : {"first_blocks = 0", "last_blocks = 0", "last_share = 0.0"})
+    expect_in(base + "recipe = \"bf16\"\n" + key + "\n", {"override.late", "mine.toml:4"});
   expect_in("base = \"mxfp8\"\n[override.\"a b\"]\nrecipe = \"bf16\"\n",
             {"cannot be called \"a b\""});
   expect_in("base = \"mxfp8\"\noverride = {b = {recipe = \"bf16\"}, a = {recipe = \"fp32\"}}\n",

@@ -181,9 +181,10 @@ TEST(Leaving, WhateverEndsARunItsStepsAreSavedAndLogged) {
 // Those before are of recipe.toml, config.toml and run.json, each with its folder.
 TEST(Leaving, TheLogIsMadeDurableBeforeTheCheckpointThatClaimsItsSteps) {
   const TemporaryFolder folder;
+  const RunConfig c = short_run(folder / "run", {"train.checkpoint_every=3"});
   faults::clear();
   faults::fail_after(faults::Op::sync, 6, EIO);
-  train_quietly(short_run(folder / "run", {"train.checkpoint_every=3"}));
+  train_quietly(c);
   faults::clear();
   EXPECT_TRUE(exists(folder / "run/checkpoints/step-00000003"));
 }
