@@ -20,6 +20,12 @@ struct AttentionShape {
   numerics::Encoding weights = {};
 };
 
+/// Pairs (t, s) that one head of one sequence looks at: those of a single document that fills it.
+constexpr i64 visible_pairs(i64 time, i64 window) {
+  const i64 w = window > 0 && window < time ? window : time;
+  return w * (w + 1) / 2 + (time - w) * w;
+}
+
 /// qkv (B*T, (H + 2 Hkv) D) = [q heads | k heads | v heads], out (B*T, H*D), all in the activation
 /// type. Token t sees s when doc_start[t] <= s <= t and s > t - window. Scores are scaled by
 /// 1/sqrt(D); soft maximum, sums and corrections are in the master type. Products follow the order

@@ -25,12 +25,6 @@ void count(Queue& q, i64 each, std::initializer_list<ConstTensor> tensors) {
   for (const ConstTensor& t : tensors) q.work.bytes += real(t.bytes());
 }
 
-/// Pairs (t, s) that one head of one sequence looks at: those of a single document that fills it.
-i64 visible_pairs(i64 time, i64 window) {
-  const i64 w = window > 0 ? std::min(window, time) : time;
-  return w * (w + 1) / 2 + (time - w) * w;
-}
-
 void product(Queue& q, const Tensor& c, const Operand& a, const Operand& b,
              const Epilogue& e) noexcept {
   q.work.product_flops += 2 * real(a.outer()) * real(b.outer()) * real(a.summed());

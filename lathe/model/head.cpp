@@ -17,7 +17,8 @@ constexpr i64 kSlabBytes = i64{64} << 20;
 constexpr i64 kSlabRows = 128;  // fewer would make the products thin
 
 /// A multiple of 128, the longest block along tokens, so that cutting rows into slabs changes no
-/// bit of the weights' gradient.
+/// bit of the weights' gradient. Scales of a whole tensor or of a feature over all tokens, which a
+/// recipe must ask for in a head, are those of a slab.
 i64 slab_rows(i64 vocab, DType logits) {
   const i64 fit = kSlabBytes / (vocab * size_of(logits)) / kSlabRows * kSlabRows;
   return std::max(fit, kSlabRows);

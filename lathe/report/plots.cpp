@@ -135,7 +135,8 @@ std::vector<Plot> plots(const RunRecord& r) {
       "Work of the model's products against the peak measured on this machine before the run.");
   if (const BarChart memory = memory_chart(r); !memory.bars.empty())
     add(memory, "Memory",
-        "Predicted before the run from a dry step; measured is the most the process ever held.");
+        "Predicted before the run from a dry step; measured is the most that a step left the "
+        "process with.");
   return out;
 }
 

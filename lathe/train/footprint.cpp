@@ -6,7 +6,9 @@
 #include "lathe/base/arena.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/view.h"
+#include "lathe/kernels/attention.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/ctx.h"
 #include "lathe/model/transformer.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/parallel/params.h"
@@ -62,6 +64,18 @@ Work step_work(const RunConfig& c, Arenas& a) {
   return sum(one, static_cast<double>(count - 1), sum(step_work(c, 2, again), -1, one));
 }
 
+/// Of the work of a step, what belongs to tokens of the text: sequences are filled up with others.
+Work of_the_text(const RunConfig& c, Work w) {
+  const i64 context = c.model.context;
+  const i64 padded = model::padded_time(context, numerics::time_multiple(recipe_of(c)));
+  const double tokens = static_cast<double>(context) / static_cast<double>(padded);
+  w.product_flops *= tokens;
+  w.other_flops *= tokens;
+  w.attention_flops *= static_cast<double>(kernels::visible_pairs(context, c.model.window)) /
+                       static_cast<double>(kernels::visible_pairs(padded, c.model.window));
+  return w;
+}
+
 /// Work of one optimizer step that recomputes nothing.
 Work model_work(RunConfig c) {
   c.train.recompute = "none";
@@ -75,7 +89,7 @@ Footprint measure(const RunConfig& c) {
   Arenas a = Arenas::measuring();
   Footprint f;
   f.step = step_work(c, a);
-  f.model = c.train.recompute == "none" ? f.step : model_work(c);
+  f.model = of_the_text(c, c.train.recompute == "none" ? f.step : model_work(c));
 
   for (const Arena* arena : a.all())
     f.parts.push_back({arena->name(), arena->peak(), arena->peak_by_name()});

@@ -17,11 +17,11 @@ struct Footprint {
     std::vector<std::pair<std::string, i64>> by_name;
   };
   std::vector<Part> parts;
-  Work step;                                // of one optimizer step, recomputation included
-  Work model;                               // of one that recomputes nothing: what MFU counts
-  i64 parameters = 0;                       // all of them, each counted once
-  i64 tokens_per_step = 0;                  // unpadded
-  i64 total() const;                        // bytes of all parts
+  Work step;                // of one optimizer step, recomputation included
+  Work model;               // of one that recomputes nothing, its padding left out: what MFU counts
+  i64 parameters = 0;       // all of them, each counted once
+  i64 tokens_per_step = 0;  // unpadded
+  i64 total() const;        // bytes of all parts
   i64 part(const std::string& name) const;  // 0 when there is none
 };
 

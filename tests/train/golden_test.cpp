@@ -11,6 +11,7 @@
 #include "lathe/base/view.h"
 #include "lathe/data/loader.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/numerics/recipe.h"
 #include "lathe/train/config.h"
 #include "lathe/train/footprint.h"
 #include "lathe/train/step.h"
@@ -26,6 +27,12 @@ struct Case {
   std::vector<std::string> keys;
 };
 
+/// Whole blocks of every recipe, and its last part within the twenty steps.
+std::vector<std::string> keys_of(const std::string& recipe) {
+  return {"train.recipe=" + recipe, "train.steps=20", "model.width=128",
+          "model.hidden=128",       "model.heads=4",  "model.kv_heads=2"};
+}
+
 std::vector<double> losses(const std::vector<std::string>& keys) {
   const RunConfig c = tiny_run("unused", keys);
   Queue q(2);
@@ -39,16 +46,24 @@ std::vector<double> losses(const std::vector<std::string>& keys) {
   return all;
 }
 
+void check(const std::string& name, const std::vector<std::string>& keys) {
+  const std::vector<double> now = losses(keys);
+  const auto file = nlohmann::json::parse(read_file(kGolden));
+  ASSERT_TRUE(file.contains(name))
+      << kGolden << " lacks\n\"" << name << "\": " << nlohmann::json(now).dump();
+  EXPECT_EQ(now, file[name].get<std::vector<double>>())
+      << "if this is meant, put into " << kGolden << "\n\"" << name
+      << "\": " << nlohmann::json(now).dump();
+}
+
 class Golden : public testing::TestWithParam<Case> {};
 
-TEST_P(Golden, LossesAreThoseOfTheFile) {
-  const std::vector<double> now = losses(GetParam().keys);
-  const auto file = nlohmann::json::parse(read_file(kGolden));
-  ASSERT_TRUE(file.contains(GetParam().name))
-      << kGolden << " lacks\n\"" << GetParam().name << "\": " << nlohmann::json(now).dump();
-  EXPECT_EQ(now, file[GetParam().name].get<std::vector<double>>())
-      << "if this is meant, put into " << kGolden << "\n\"" << GetParam().name
-      << "\": " << nlohmann::json(now).dump();
+TEST_P(Golden, LossesAreThoseOfTheFile) { check(GetParam().name, GetParam().keys); }
+
+TEST(GoldenRecipe, LossesOfEveryOtherNamedRecipeAreThoseOfTheFile) {
+  for (const numerics::Recipe& r : numerics::recipes())
+    if (r.name != "fp64" && r.name != "fp32" && r.name != "bf16")
+      check("llama_" + r.name, keys_of(r.name));
 }
 
 INSTANTIATE_TEST_SUITE_P(
