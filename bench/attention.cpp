@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bench/peak.h"
+#include "bench/program.h"
 #include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
@@ -140,7 +141,7 @@ void run_format(Queue& q, Format format, i64 batch, i64 time, int rounds) {
   }
 }
 
-int run(int argc, char** argv) {
+void run(int argc, char** argv) {
   int threads = 1, rounds = 7;
   i64 batch = 8, time = 1024;
   for (int i = 1; i < argc; ++i) {
@@ -168,17 +169,11 @@ int run(int argc, char** argv) {
   fmt::print("| format | table | pass | ms | GFLOP/s | peak | avx2 |\n");
   fmt::print("|---|---|---|---|---|---|---|\n");
   for (const Format f : {Format::bf16, Format::f32}) run_format(q, f, batch, time, rounds);
-  return 0;
 }
 
 }  // namespace
 }  // namespace lathe::bench
 
 int main(int argc, char** argv) {
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const lathe::Error& e) {
-    fmt::print(stderr, "{}", e.report());
-    return 2;
-  }
+  return lathe::bench::program([&] { lathe::bench::run(argc, argv); });
 }

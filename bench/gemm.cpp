@@ -30,6 +30,7 @@
 
 #include "bench/peak.h"
 #include "bench/peer_gemm.h"
+#include "bench/program.h"
 #include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
@@ -166,7 +167,7 @@ void run_scaled(const kernels::Kernels& table, Queue& q, const Shape& s, int rou
   std::fflush(stdout);
 }
 
-int run(int argc, char** argv) {
+void run(int argc, char** argv) {
   int threads = usable_cores(), rounds = 9;
   std::string name = "auto";
   bool smoke = false, scales = false;
@@ -214,24 +215,18 @@ int run(int argc, char** argv) {
     fmt::print("| M x N x K | GFLOP/s without scales | one a tensor | one a row | of 128 |\n");
     fmt::print("|---|---|---|---|---|\n");
     for (const Shape& s : shapes) run_scaled(table, q, s, rounds, time);
-    return 0;
+    return;
   }
   fmt::print("| format | M x N x K | GFLOP/s | peak | oneDNN, prepared | oneDNN, whole |\n");
   fmt::print("|---|---|---|---|---|---|\n");
   for (const Format f : {Format::bf16, Format::f32})
     for (const Shape& s : shapes)
       if (f == Format::bf16 || s.n < 50000) run_shape(table, q, f, s, rounds, time);
-  return 0;
 }
 
 }  // namespace
 }  // namespace lathe::bench
 
 int main(int argc, char** argv) {
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const lathe::Error& e) {
-    fmt::print(stderr, "{}", e.report());
-    return 2;
-  }
+  return lathe::bench::program([&] { lathe::bench::run(argc, argv); });
 }

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/program.h"
 #include "bench/timing.h"
 #include "lathe/base/arena.h"
 #include "lathe/base/cpu.h"
@@ -262,11 +263,5 @@ void run(const Options& o) {
 }  // namespace lathe::bench
 
 int main(int argc, char** argv) {
-  try {
-    lathe::bench::run(lathe::bench::parse(argc, argv));
-    return 0;
-  } catch (const lathe::Error& e) {
-    fmt::print(stderr, "{}", e.report());
-    return 2;
-  }
+  return lathe::bench::program([&] { lathe::bench::run(lathe::bench::parse(argc, argv)); });
 }

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/program.h"
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
 #include "lathe/base/view.h"
@@ -78,11 +79,5 @@ void run(const Options& o) {
 }  // namespace lathe::bench
 
 int main(int argc, char** argv) {
-  try {
-    lathe::bench::run(lathe::bench::parse(argc, argv));
-    return 0;
-  } catch (const lathe::Error& e) {
-    fmt::print(stderr, "{}", e.report());
-    return 2;
-  }
+  return lathe::bench::program([&] { lathe::bench::run(lathe::bench::parse(argc, argv)); });
 }
