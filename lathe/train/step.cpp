@@ -42,6 +42,11 @@ constexpr double kSmallestLossScale = 0x1p-24, kLargestLossScale = 0x1p32;
 /// A dry run reads ones, so that every check passes.
 double read(const Tensor& t, i64 col = 0) { return t.data ? t.row<double>(0)[col] : 1.0; }
 
+/// For people: the sign of a NaN says nothing, and differs from machine to machine.
+double unsigned_nan(double x) {
+  return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x;
+}
+
 model::Recompute recompute_of(const std::string& name) {
   if (name == "block") return model::Recompute::block;
   return name == "attention" ? model::Recompute::attention : model::Recompute::none;
@@ -305,9 +310,10 @@ double Trainer::gradient_norm(i64 step, const Loss& loss) {
   }
   check_weights(step);
   if (bad < 0)
-    throw Diverged(step, Error("step {}: the loss is {}", step, loss.sum).hint("{}", kHint));
+    throw Diverged(
+        step, Error("step {}: the loss is {}", step, unsigned_nan(loss.sum)).hint("{}", kHint));
   Error e("step {}: the gradient of {} is not finite; the loss is {}", step, params_[bad].spec.name,
-          loss.mean());
+          unsigned_nan(loss.mean()));
   if (recipe_.loss_scale.initial != 1 && recipe_.loss_scale.window == 0)
     e.hint(
         "the recipe scales the loss by {} and never by less: lower loss_scale.initial, or set "
