@@ -14,6 +14,7 @@
 #include "lathe/base/view.h"
 #include "lathe/cli/command.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::cli {

@@ -18,6 +18,7 @@
 #include "lathe/base/view.h"
 #include "lathe/cli/number.h"
 #include "lathe/numerics/cast.h"
+#include "lathe/numerics/encoding.h"
 #include "lathe/numerics/format.h"
 
 namespace lathe::cli {

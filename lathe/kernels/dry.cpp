@@ -12,6 +12,8 @@
 #include "lathe/kernels/kernels.h"
 #include "lathe/kernels/pointwise.h"
 #include "lathe/kernels/update.h"
+#include "lathe/numerics/encoding.h"
+#include "lathe/numerics/format.h"
 
 namespace lathe::kernels {
 

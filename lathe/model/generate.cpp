@@ -1,6 +1,7 @@
 #include "lathe/model/generate.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <vector>

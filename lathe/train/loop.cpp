@@ -19,6 +19,7 @@
 #include "lathe/data/loader.h"
 #include "lathe/data/tokenizer.h"
 #include "lathe/kernels/kernels.h"
+#include "lathe/model/decode.h"
 #include "lathe/numerics/recipe_text.h"
 #include "lathe/train/checkpoint.h"
 #include "lathe/train/config.h"

@@ -4,14 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "lathe/base/config.h"
 #include "lathe/base/file.h"
-#include "lathe/base/view.h"
 #include "lathe/cli/command.h"
 #include "lathe/numerics/recipe.h"
 #include "lathe/report/read.h"

@@ -13,6 +13,7 @@
 #include "lathe/model/config.h"
 #include "lathe/model/generate.h"
 #include "lathe/model/sampler.h"
+#include "lathe/numerics/recipe.h"
 #include "tests/model/rig.h"
 
 namespace lathe::model {
