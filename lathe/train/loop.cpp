@@ -57,10 +57,7 @@ CheckpointInfo restore(const RunConfig& c, const std::string& folder, Trainer& t
   const Checkpoint checkpoint(folder);
   const CheckpointInfo& info = checkpoint.info();
   checkpoint.check_storage(c.optimizer.moments, c.optimizer.weights);
-  if (info.results_hash != results_hash(c))
-    throw Error("the checkpoint belongs to a run with other settings")
-        .at(folder + "/config.toml")
-        .hint("use another folder: --set run.folder=…");
+  if (info.results_hash != results_hash(c)) throw other_run(folder + "/config.toml", c);
   if (info.tokenizer_hash != shards.tokenizer_hash)
     throw Error("the checkpoint was trained on other shards: its tokenizer is not theirs")
         .at(c.data.shards)
@@ -171,6 +168,7 @@ void Run::begin() {
     go_on_from(folder_.path(), checkpoint_, c_.train.keep_checkpoints);
   }
   saved_ = at_.step;
+  folder_.write_settings(c_);
   if (at_.step >= c_.train.steps) return;
 
   peak_ = measure_peak(k_, recipe_of(c_), q_);

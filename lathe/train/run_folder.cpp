@@ -23,7 +23,6 @@
 #include "lathe/numerics/recipe.h"
 #include "lathe/numerics/recipe_file.h"
 #include "lathe/numerics/recipe_text.h"
-#include "lathe/train/checkpoint.h"
 #include "lathe/train/checkpoint_names.h"
 #include "lathe/train/config.h"
 #include "lathe/train/manifest.h"
@@ -142,19 +141,16 @@ bool has_results(const std::string& folder) {
   return (!e && log > 0) || has_checkpoints(folder);
 }
 
-/// Throws where a run with that configuration is another than `c`.
-void check_same(const std::string& config, const RunConfig& c) {
-  const std::vector<std::string> keys = differing_keys(config, c);
-  if (keys.empty()) return;
-  throw OtherRun(
+}  // namespace
+
+OtherRun other_run(const std::string& config, const RunConfig& c) {
+  return OtherRun(
       Error("run.folder = \"{}\" belongs to a run with other settings: {}", c.run.folder,
-            fmt::join(keys, ", "))
+            fmt::join(differing_keys(config, c), ", "))
           .at(config)
           .hint("use another folder, such as --set run.folder={}-2, or give the settings it has",
                 c.run.folder));
 }
-
-}  // namespace
 
 RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
   make_folders(path_);
@@ -164,16 +160,16 @@ RunFolder::RunFolder(const RunConfig& c) : path_(c.run.folder) {
   if (exists(file(kManifestName)))
     throw Error("run.folder = \"{}\" is one checkpoint of a run", path_)
         .hint("use another folder: --set run.folder=…");
-  if (!exists(config) || !has_results(path_)) {
+  if (!exists(config) || !has_results(path_))
     check_unused(path_, c);
-  } else {
-    check_same(config, c);
-    const std::string checkpoint = has_checkpoints(path_) ? find_checkpoint(path_) : "";
-    if (exists(checkpoint + "/" + kConfig)) check_same(checkpoint + "/" + kConfig, c);
-  }
+  else if (!differing_keys(config, c).empty())
+    throw other_run(config, c);
+}
+
+void RunFolder::write_settings(const RunConfig& c) const {
   for (const char* name : {kConfig, kRecipeFile, kRunJson}) remove_leftovers(file(name));
   write_atomically(file(kRecipeFile), numerics::to_toml(recipe_of(c)));
-  write_atomically(config, to_toml(c));
+  write_atomically(file(kConfig), to_toml(c));
 }
 
 void write_run_json(const std::string& path, const RunFacts& f) {

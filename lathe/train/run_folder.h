@@ -21,12 +21,14 @@ class OtherRun : public Error {
 /// A run's folder, locked for as long as this lives.
 class RunFolder {
  public:
-  /// Makes the folder or finds in it the same run, and writes config.toml and recipe.toml. Throws
-  /// OtherRun, naming the keys, when it or its latest checkpoint belongs to a run with other
-  /// results; Error when another process trains in it, when it holds something else (the folder
-  /// `compare` excepted, where runs of other recipes lie), or a config.toml or recipe.toml that no
-  /// run has written. What a crash left beside these files is removed.
+  /// Makes the folder or finds in it the same run. Throws OtherRun, naming the keys, when it
+  /// belongs to a run with other results; Error when another process trains in it, when it holds
+  /// something else (the folder `compare` excepted, where runs of other recipes lie), or a
+  /// config.toml or recipe.toml that no run has written.
   explicit RunFolder(const RunConfig& c);
+  /// Writes config.toml and recipe.toml, once nothing stands in the run's way, and removes what a
+  /// crash left beside these files.
+  void write_settings(const RunConfig& c) const;
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
@@ -35,6 +37,10 @@ class RunFolder {
   std::string path_;
   std::optional<FolderLock> lock_;
 };
+
+/// What says that the run with that config.toml, its recipe.toml beside it, is another than `c`,
+/// and by which keys.
+OtherRun other_run(const std::string& config, const RunConfig& c);
 
 /// What is known when training starts; run.json holds it for the report.
 struct RunFacts {

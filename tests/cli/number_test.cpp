@@ -9,16 +9,12 @@
 #include <vector>
 
 #include "lathe/cli/command.h"
+#include "tests/cli/run_command.h"
 
 namespace lathe::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-struct Result {
-  int code;
-  std::string out, err;
-};
 
 Result number(std::vector<std::string> arguments, const std::string& input = "") {
   Commands c;
@@ -27,12 +23,7 @@ Result number(std::vector<std::string> arguments, const std::string& input = "")
   std::istringstream in(input);
   std::streambuf* const before = std::cin.rdbuf(in.rdbuf());
   std::cin.clear();
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Result r;
-  r.code = c.run(arguments);
-  r.out = testing::internal::GetCapturedStdout();
-  r.err = testing::internal::GetCapturedStderr();
+  const Result r = run_command(c, arguments);
   std::cin.rdbuf(before);
   return r;
 }

@@ -189,9 +189,37 @@ TEST_F(GoingOn, NeverWritesOverAUsersOwnRecipe) {
   EXPECT_EQ(read_file(run_ + "/recipe.toml"), "# mine\nbase = \"bf16\"\n");
 }
 
+TEST_F(GoingOn, WithACheckpointOfOtherSettingsIsRefusedWithTheKeysAndNothingIsWritten) {
+  ASSERT_EQ(WEXITSTATUS(train_and_signal(run(), 5, {SIGTERM})), 0);
+  std::string config = read_file(run_ + "/config.toml");
+  const std::size_t lr = config.find("\nlr = ");
+  ASSERT_NE(lr, std::string::npos);
+  config.replace(lr, config.find('\n', lr + 1) - lr, "\nlr = 0.5");
+  write_atomically(run_ + "/config.toml", config);
+  const std::string report = error_of(run({"optimizer.lr=0.5"}));
+  EXPECT_TRUE(has(report, "optimizer.lr (0.01 there, 0.5 now)")) << report;
+  EXPECT_TRUE(has(report, "/checkpoints/step-")) << report;
+  EXPECT_EQ(read_file(run_ + "/config.toml"), config);
+}
+
+TEST_F(GoingOn, FromThePreviousCheckpointNeedsNothingOfTheLatest) {
+  for (const char* damage : {"not = [toml", ""}) {
+    fs::remove_all(run_);
+    train_quietly(run({"train.steps=20"}));
+    const std::string latest = find_checkpoint(run_);
+    if (*damage)
+      write_atomically(latest + "/config.toml", damage);
+    else
+      fs::remove_all(latest);
+    EXPECT_NE(error_of(run({"train.steps=20"})), "");
+    EXPECT_EQ(train_quietly(run({"train.steps=20"}), true).step, 20);
+  }
+}
+
 TEST_F(GoingOn, AStartThatWasCutShortIsStartedAgainEvenOtherwise) {
   {
     const RunFolder first(run());
+    first.write_settings(run());
   }
   EXPECT_NO_THROW(RunFolder(read_run(ConfigFile::read(run_ + "/config.toml"))));
   fs::remove(run_ + "/config.toml");

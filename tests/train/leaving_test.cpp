@@ -181,6 +181,7 @@ TEST(Leaving, WhateverEndsARunItsStepsAreSavedAndLogged) {
 // Those before are of recipe.toml, config.toml and run.json, each with its folder.
 TEST(Leaving, TheLogIsMadeDurableBeforeTheCheckpointThatClaimsItsSteps) {
   const TemporaryFolder folder;
+  train_quietly(short_run(folder / "first"));  // the first to open shards syncs what it found
   const RunConfig c = short_run(folder / "run", {"train.checkpoint_every=3"});
   faults::clear();
   faults::fail_after(faults::Op::sync, 6, EIO);
