@@ -27,6 +27,7 @@
 #include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
+#include "lathe/base/median.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"

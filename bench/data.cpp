@@ -19,6 +19,7 @@
 #include "bench/timing.h"
 #include "lathe/base/error.h"
 #include "lathe/base/file.h"
+#include "lathe/base/median.h"
 #include "lathe/base/view.h"
 #include "lathe/data/ingest.h"
 #include "lathe/data/loader.h"
@@ -28,7 +29,7 @@
 namespace {
 
 using namespace lathe;
-using bench::median, bench::seconds;
+using bench::seconds;
 
 constexpr int kRounds = 7;
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/timing.h"
+#include "lathe/base/median.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
@@ -23,7 +24,7 @@
 namespace lathe {
 namespace {
 
-using bench::median, bench::seconds;
+using bench::seconds;
 constexpr i64 kRows = 8192, kWidth = 768, kHidden = 3072, kVocab = 50304, kSlab = 256;
 
 struct Buffer {

@@ -25,6 +25,7 @@
 #include "bench/timing.h"
 #include "lathe/base/config.h"
 #include "lathe/base/error.h"
+#include "lathe/base/median.h"
 #include "lathe/base/queue.h"
 #include "lathe/base/rng.h"
 #include "lathe/base/view.h"
@@ -39,8 +40,6 @@
 
 namespace lathe {
 namespace {
-
-using bench::median;
 
 struct Options {
   std::string recipe = "bf16", kernels = "auto", recompute = "none";

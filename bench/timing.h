@@ -1,9 +1,7 @@
 #pragma once
-// Clocks and middles, as every benchmark takes them.
+// Clocks, as every benchmark takes them.
 
-#include <algorithm>
 #include <ctime>
-#include <vector>
 
 #include "lathe/base/view.h"
 
@@ -23,13 +21,6 @@ double seconds(const F& f, Time time = Time::passed) {
   const double begin = now(time);
   f();
   return now(time) - begin;
-}
-
-/// The upper one of the two where there is no middle; 0 of nothing.
-inline double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
 }
 
 }  // namespace lathe::bench

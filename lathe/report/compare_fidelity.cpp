@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lathe/base/file.h"
+#include "lathe/base/median.h"
 #include "lathe/base/view.h"
 #include "lathe/report/read.h"
 
@@ -125,10 +126,7 @@ CellSummary summarise(const std::vector<Probe>& probes) {
     c.underflow = std::fmax(c.underflow, p.underflow);
     c.saturated = std::fmax(c.saturated, p.saturated);
   }
-  if (known.empty()) return c;
-  std::sort(known.begin(), known.end());
-  const std::size_t half = known.size() / 2;
-  c.sqnr_db = known.size() % 2 == 1 ? known[half] : (known[half - 1] + known[half]) / 2;
+  c.sqnr_db = median(std::move(known));
   return c;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "lathe/base/median.h"
 #include "lathe/base/view.h"
 #include "lathe/report/chart.h"
 
@@ -15,13 +16,6 @@ namespace lathe::report {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-/// Of a set that is not empty: the middle value, or the mean of the two in the middle.
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 bool stands_out(double y, const std::deque<double>& before) {
   constexpr double kDeviations = 5, kShare = 0.02;

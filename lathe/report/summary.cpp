@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lathe/base/median.h"
 #include "lathe/report/page.h"
 #include "lathe/report/read.h"
 
@@ -12,19 +13,12 @@ namespace lathe::report {
 
 namespace {
 
-/// The median of the values that are numbers.
-double median(std::vector<double> values) {
-  std::erase_if(values, [](double v) { return !std::isfinite(v); });
-  if (values.empty()) return kAbsent;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
+/// One field of every step that has it.
 std::vector<double> column(const RunRecord& r, double StepRecord::* field) {
   std::vector<double> out;
   out.reserve(r.steps.size());
-  for (const StepRecord& s : r.steps) out.push_back(s.*field);
+  for (const StepRecord& s : r.steps)
+    if (std::isfinite(s.*field)) out.push_back(s.*field);
   return out;
 }
 
