@@ -62,6 +62,9 @@ Number read_number(const std::string& word, numerics::Format f) {
     const u32 code = read_code(word, f);
     return {numerics::decode(f, code), code};
   }
+  if ((word.starts_with('-') || word.starts_with('+')) && is_code(word.substr(1)))
+    throw Error("\"{}\" is a code with a sign", word)
+        .hint("codes hold their own sign; the hexadecimal float is {}p0", word);
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   const bool whole = end == word.c_str() + word.size();

@@ -69,6 +69,14 @@ TEST(Number, WhatWouldBeIgnoredIsRefused) {
   EXPECT_TRUE(has(number({"--format", "e4m3", "-inf"}).err, "goes behind --"));
 }
 
+TEST(Number, ACodeWithASignIsNoNumber) {
+  const Result r = number({"--format", "e4m3", "--json"}, "-0x7e\n");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(has(r.err, "code with a sign")) << r.err;
+  EXPECT_TRUE(has(r.err, "-0x7ep0")) << r.err;
+  EXPECT_EQ(lines(number({"--format", "e4m3", "--json"}, "-0x7ep0\n").out).at(0)["value"], -128);
+}
+
 TEST(Number, AMarkOfUtf8BeforeTheFirstLineIsNoPartOfIt) {
   EXPECT_EQ(lines(number({"--format", "e4m3", "--json"},
                          "\xef\xbb\xbf"
