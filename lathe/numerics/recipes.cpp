@@ -54,12 +54,14 @@ Recipe low(Title t, const Products& linear) {
 
 Recipe fp16() {
   Recipe r = plain({"fp16", "FP16 operands and dynamic loss scaling; all else in FP32",
-                    "Micikevicius et al., arXiv 1710.03740; scale and window as PyTorch's"},
+                    "Micikevicius et al., arXiv 1710.03740; window as PyTorch's GradScaler"},
                    {.format = Format::fp16}, DType::f32, DType::f32);
   // Attention's kernels multiply BF16, FP32 or FP64.
   const Encoding f32{.format = Format::f32};
   r.scores = r.values = {f32, f32};
-  r.loss_scale = {.initial = 65536, .window = 2000};
+  // Of losses summed over tokens: as 65536, PyTorch's, of the mean over 1024 tokens. 65536 itself
+  // would make 65536 (p - 1) of a logit's gradient, which overflows at the first step.
+  r.loss_scale = {.initial = 64, .window = 2000};
   return r;
 }
 

@@ -70,7 +70,7 @@ TEST(NamedRecipes, ThoseWithoutABf16StorageTypeKeepActivationsInF32) {
     EXPECT_EQ(recipe(name).activation, DType::f32);
     EXPECT_TRUE(recipe(name).overrides.empty());
   }
-  EXPECT_EQ(recipe("fp16").loss_scale, (LossScale{.initial = 65536, .window = 2000}));
+  EXPECT_EQ(recipe("fp16").loss_scale, (LossScale{.initial = 64, .window = 2000}));
   for (const Recipe& r : recipes()) EXPECT_EQ(r.loss_scale == LossScale{}, r.name != "fp16");
 }
 

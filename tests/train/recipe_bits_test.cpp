@@ -45,6 +45,8 @@ constexpr Own kOwn[]{
     {"apart",
      "base = \"adaptive\"\n[adaptive]\nlevels = \"hif8, fp8-e4m3-tensor, bf16\"\nevery = 1\n"
      "patience = 1\nsaturated = 1\nsnr_db = 31\nmargin_db = 0.5\n"},
+    // Its first steps overflow.
+    {"too_high", "base = \"fp16\"\n[loss_scale]\ninitial = 65536\n"},
     {"from_one", "base = \"fp16\"\n[loss_scale]\ninitial = 1\nwindow = 2\n"},
 };
 
@@ -168,6 +170,16 @@ TEST_P(EachRecipe, GoesOnFromACheckpointAsIfNothingHadHappened) {
 
 TEST(OwnRecipe, LowAttentionIsAnotherRunThanTheSameInBf16) {
   EXPECT_NE(trace(keys_of("low_attention", {})).losses, trace(keys_of("mxfp8", {})).losses);
+}
+
+TEST(LossScale, Fp16BeginsWithOneThatLosesNoStep) {
+  const auto skipped = [](const std::string& recipe) {
+    const testing_support::TemporaryFolder folder;
+    train_quietly(tiny_run(folder / "run", keys_of(recipe, {})));
+    return read_file(folder / "run/log.jsonl").find("\"skipped\":true") != std::string::npos;
+  };
+  EXPECT_TRUE(skipped("too_high"));
+  EXPECT_FALSE(skipped("fp16"));
 }
 
 TEST(OwnRecipe, AnAdaptiveOneChoosesTheSameHoweverOftenItIsWatched) {
