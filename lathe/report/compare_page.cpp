@@ -23,6 +23,7 @@ constexpr std::string_view kStyle = R"css(<style>
 .key li{display:flex;align-items:center;gap:6px}.key svg{width:28px;height:12px;flex:none}
 .good{color:var(--s2);font-weight:600}.bad{color:var(--s1);font-weight:600}
 .dead{color:var(--s7);font-weight:600}
+.runs td,.runs th{padding:6px 8px}
 td.verdict{text-align:left}th.verdict{text-align:left}
 .heat td,.heat th{padding:3px 8px;font-size:.8rem}.heat td{text-align:center;cursor:default}
 .heat thead th{text-align:center}.heat th[scope=row]{text-align:left;font-weight:400}
@@ -55,7 +56,7 @@ std::string table(const Comparison& c) {
     return std::isfinite(r.bytes_per_parameter);
   });
   std::string out =
-      "<h2>Verdicts</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>"
+      "<h2>Verdicts</h2>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"runs\"><thead><tr>"
       "<th scope=\"col\">recipe</th><th scope=\"col\" class=\"verdict\">verdict</th>";
   for (const char* name :
        {"gap, nats", "gap, %", "held-out loss", "training loss", "spikes", "speed"})
@@ -174,7 +175,7 @@ std::string words(const Comparison& c) {
 
 std::string folders(const Comparison& c) {
   std::string out =
-      "<h2>The runs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>"
+      "<h2>The runs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"runs\"><thead><tr>"
       "<th scope=\"col\">recipe</th><th scope=\"col\">steps</th><th scope=\"col\">tokens/s</th>"
       "<th scope=\"col\" class=\"verdict\">folder</th></tr></thead><tbody>\n";
   for (const RecipeResult& r : c.recipes)

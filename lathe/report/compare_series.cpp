@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "lathe/base/median.h"
