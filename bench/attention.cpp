@@ -24,7 +24,6 @@
 
 #include "bench/peak.h"
 #include "bench/program.h"
-#include "bench/timing.h"
 #include "lathe/base/cpu.h"
 #include "lathe/base/error.h"
 #include "lathe/base/median.h"

@@ -48,10 +48,6 @@ Result lathe(const std::vector<std::string>& arguments) {
   return run_command(c, arguments);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Commands, ResultsGoToStdoutAndTheCodeIsTheCommands) {
   const Result r = lathe({"echo", "hi", "--times", "2"});
   EXPECT_EQ(r.code, 0);

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -29,10 +28,6 @@ Result lathe(const std::vector<std::string>& arguments) {
   add_sample(c);
   add_report(c);
   return run_command(c, arguments);
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 constexpr const char* kRun = R"(

@@ -35,10 +35,6 @@ std::vector<Json> lines(const std::string& text) {
   return out;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Number, EachLineOfStandardInputBecomesOneObject) {
   const Result r = number({"--format", "e4m3", "--json"}, "17\n\n 0x1.2p4 \n0x7e\n-inf\nnan\n-0\n");
   ASSERT_EQ(r.code, 0) << r.err;

@@ -34,10 +34,6 @@ Result lathe(const std::vector<std::string>& arguments) {
   return run_command(c, arguments);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 constexpr const char* kRun = R"(
 [model]
 family = "llama"

@@ -26,4 +26,8 @@ inline Result run_command(Commands& c, const std::vector<std::string>& arguments
   return r;
 }
 
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace lathe::cli
