@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lathe/base/view.h"
 #include "lathe/report/compare.h"
 #include "lathe/report/compare_heat.h"
 #include "lathe/report/compare_plots.h"
