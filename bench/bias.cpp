@@ -78,6 +78,9 @@ Gradients gradients(const Options& o, const std::string& recipe, i64 draw) {
   overrides.push_back("train.recipe=" + recipe);
   overrides.push_back(fmt::format("run.seed={}", draw));
   const train::RunConfig c = train::read_run(ConfigFile::read(o.run_file, overrides));
+  if (c.optimizer.gradients != "fp32")
+    throw Error("gradients are rounded to {}", c.optimizer.gradients)
+        .hint("--set optimizer.gradients=fp32");
   const train::Checkpoint checkpoint(o.checkpoint);
   const i64 step = checkpoint.info().step + 1;
   Queue q(train::thread_count(c));
@@ -88,14 +91,14 @@ Gradients gradients(const Options& o, const std::string& recipe, i64 draw) {
   t.init();
   checkpoint.read_weights(t.params());
   t.refresh(step);
-  t.step(step, &loader);
+  const double scale = t.step(step, &loader).loss_scale;
 
   Gradients all;
   for (const parallel::Param& p : t.params().all()) {
     if (p.spec.block < 0 || !p.multiplied()) continue;
     std::vector<double>& g = all.emplace_back();
     for (i64 r = 0; r < p.grad.rows; ++r)
-      g.insert(g.end(), p.grad.row<float>(r), p.grad.row<float>(r) + p.grad.cols);
+      for (i64 i = 0; i < p.grad.cols; ++i) g.push_back(p.grad.row<float>(r)[i] / scale);
   }
   return all;
 }
@@ -114,16 +117,14 @@ double error(const std::vector<double>& g, double factor, const std::vector<doub
 void run_recipe(const Options& o, const std::string& recipe, const Gradients& exact) {
   const auto share = 1 / static_cast<double>(o.draws);
   Gradients sum;
+  for (const std::vector<double>& m : exact) sum.emplace_back(m.size(), 0.0);
   std::vector<double> one(exact.size()), mean;
   for (i64 draw = 1; draw <= o.draws; ++draw) {
     const Gradients g = gradients(o, recipe, draw);
-    for (std::size_t m = 0; m < g.size(); ++m) one[m] += share * error(g[m], 1, exact[m]);
-    if (sum.empty()) {
-      sum = g;
-      continue;
-    }
-    for (std::size_t m = 0; m < g.size(); ++m)
+    for (std::size_t m = 0; m < g.size(); ++m) {
+      one[m] += share * error(g[m], 1, exact[m]);
       for (std::size_t i = 0; i < g[m].size(); ++i) sum[m][i] += g[m][i];
+    }
   }
   for (std::size_t m = 0; m < sum.size(); ++m) mean.push_back(error(sum[m], share, exact[m]));
   fmt::print("| {} | {:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % |\n", recipe, 100 * median(one),

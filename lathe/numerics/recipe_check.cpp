@@ -258,9 +258,8 @@ void check(const Recipe& r, const Locate& at) {
   const double initial = r.loss_scale.initial;
   int exponent = 0;
   if (!(initial >= 1) || std::frexp(initial, &exponent) != 0.5)
-    throw at(
-        {"loss_scale.initial"},
-        Error("loss_scale.initial = {} is no power of two", initial).hint("for example 65536"));
+    throw at({"loss_scale.initial"},
+             Error("loss_scale.initial = {} is no power of two", initial).hint("for example 64"));
 }
 
 }  // namespace lathe::numerics
